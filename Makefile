@@ -1,0 +1,58 @@
+PYTHON ?= python3
+DEMO_ARGS ?=
+TEST_ARGS ?=
+
+VENV := .venv
+BIN := $(VENV)/bin
+INSTALL := $(BIN)/pip install --quiet -c constraints.txt
+
+# The stamps say what is installed; a change of either file installs again.
+CORE := $(VENV)/.core
+ALL := $(VENV)/.all
+
+.DEFAULT_GOAL := help
+.PHONY: help demo env test lint types docs bench bench-quality bench-speed clean
+
+help: ## list the targets
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "%-15s%s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+demo: $(CORE) ## install the light core and denoise three example images (DEMO_ARGS="--minutes 0.1" for a short one)
+	$(BIN)/noise2same demo $(DEMO_ARGS)
+
+env: $(ALL) ## install the package with every extra into .venv
+
+test: env ## run the whole test suite (TEST_ARGS="-k metrics" for a part)
+	$(BIN)/python -m pytest $(TEST_ARGS)
+
+lint: env ## check style and formatting
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+
+types: env ## check the types
+	$(BIN)/mypy
+
+docs: env ## build the documentation into site/
+	$(BIN)/mkdocs build --strict --quiet
+
+bench: bench-quality bench-speed ## run every benchmark
+
+bench-quality: env ## PSNR on BSD68, a single image and a volume
+	$(BIN)/python benchmarks/quality.py
+
+bench-speed: env ## training and prediction against a bare loop
+	$(BIN)/python benchmarks/speed.py
+
+clean: ## remove what was built, but not .venv
+	rm -rf build dist site demo .mypy_cache .pytest_cache .ruff_cache
+	find . -path ./$(VENV) -prune -o -name __pycache__ -type d -prune -exec rm -rf {} +
+
+$(BIN)/pip:
+	$(PYTHON) -m venv $(VENV)
+
+$(CORE): pyproject.toml constraints.txt | $(BIN)/pip
+	$(INSTALL) -e .
+	touch $@
+
+$(ALL): pyproject.toml constraints.txt | $(BIN)/pip
+	$(INSTALL) -e '.[all]'
+	touch $(CORE) $@
