@@ -1,0 +1,109 @@
+"""Image files: `read` and `create`, `find` which are meant and `check_output` before work starts."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+from uuid import uuid4
+
+import numpy as np
+
+from noise2same import axes as axes_
+from noise2same.errors import InputError
+from noise2same.io import formats, paths
+from noise2same.io.formats import supported
+from noise2same.io.image import Image, Pieces
+from noise2same.io.paths import check_output, find, output_name
+
+__all__ = ["Image", "Pieces", "check_output", "create", "find", "output_name", "read", "supported", "wrap"]
+
+
+def read(path: str | os.PathLike[str], axes: str | None = None, *, fallback: str | None = None) -> Image:
+    """Read an image: at once if it is small, piece by piece when indexed if it is large.
+
+    Parameters
+    ----------
+    path : str or path
+        A file, or a Zarr folder.
+    axes : str, optional
+        Its axes, such as 'ZYX', in place of what its metadata says.
+    fallback : str, optional
+        Axes to assume if the metadata says nothing and they fit the number of dimensions. Without them, only plain
+        cases are guessed and others asked for.
+    """
+    path = Path(path).expanduser()
+    if not os.path.exists(path):
+        raise InputError(f"{path} does not exist; check its name and folder.")
+    if path.is_dir() and not formats.is_zarr(path):
+        raise InputError(f"{path} is a folder, not an image; name a file inside it.")
+    module = formats.module_of(path)
+    try:
+        image: Image = module.read(path)
+    except InputError:
+        raise
+    except PermissionError as error:
+        raise InputError(f"{path} cannot be read: no permission.") from error
+    except Exception as error:  # readers raise anything on damaged files
+        reason = " ".join(str(error).split())[:120] or type(error).__name__
+        raise InputError(f"{path} is truncated or corrupt ({reason}); copy or export it again.") from error
+    return _described(image, axes, fallback, str(path))
+
+
+def wrap(array: Any, axes: str | None = None, *, fallback: str | None = None) -> Image:
+    """An array in memory as an `Image`; `axes` and `fallback` are those of `read`."""
+    return _described(Image(np.asarray(array), ""), axes, fallback, "the array")
+
+
+def _described(image: Image, axes: str | None, fallback: str | None, name: str) -> Image:
+    """The image with its axes settled, if it is one that can be worked on."""
+    if image.dtype.kind not in "uif":
+        raise InputError(f"{name} has pixels of type {image.dtype}; convert it to integers or floating point first.")
+    if len(image.shape) < 2:
+        raise InputError(f"{name} has shape {image.shape}; an image has at least two dimensions.")
+    if 0 in image.shape:
+        raise InputError(f"{name} is empty: its shape is {image.shape}.")
+    axes = axes or image.axes
+    if not axes and fallback and len(fallback) == len(image.shape):
+        axes = fallback
+    axes = axes_.check(axes or axes_.guess(image.shape, name=name), image.shape, name=name)
+    sizes = {letter: float(size) for letter, size in image.pixel_size.items() if letter in axes}
+    unit = image.unit if set(sizes) & set("ZYX") else ""
+    return replace(image, axes=axes, pixel_size=sizes, unit=unit)
+
+
+@contextmanager
+def create(path: str | os.PathLike[str], like: Image, dtype: Any = None) -> Iterator[Any]:
+    """Write an image of the shape, axes and pixel size of `like` by filling, piece by piece, the array this yields.
+
+    The format is that of the suffix of `path`. The file gets its name when the block is left; an exception in the
+    block leaves nothing behind, and what had the name before untouched.
+
+    Parameters
+    ----------
+    path : str or path
+        What to write.
+    like : Image
+        Usually the input that is processed.
+    dtype : dtype, optional
+        Type of the pixels, by default that of `like`.
+    """
+    path = Path(path).expanduser()
+    kind = np.dtype(like.dtype if dtype is None else dtype).newbyteorder("=")
+    module = formats.module_of(path)
+    module.check(path, like, kind)
+    paths.check_place(path)
+    temporary = path.with_name(f".{uuid4().hex[:8]}.part.{path.name[-40:]}")
+    try:
+        with module.create(temporary, like, kind) as out:
+            yield out
+        paths.move(temporary, path)
+    except OSError as error:
+        raise InputError(
+            f"{path} cannot be written: {error.strerror or error}; free space or write elsewhere."
+        ) from error
+    finally:
+        paths.remove(temporary)

@@ -1,0 +1,121 @@
+"""Which files are meant, and whether one can be written, found out before any work starts."""
+
+from __future__ import annotations
+
+import glob
+import os
+import shutil
+from collections.abc import Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from noise2same.errors import InputError
+from noise2same.io import formats
+from noise2same.io.image import Image
+
+
+def find(inputs: Sequence[str | os.PathLike[str]]) -> list[Path]:
+    """Files, folders and glob patterns -> image files, in order and each once.
+
+    A folder stands for every image directly inside it, sorted by name; a Zarr folder is itself an image.
+    """
+    if isinstance(inputs, str | os.PathLike):
+        inputs = [inputs]
+    found = [path for item in inputs for path in _expand(Path(item).expanduser())]
+    return list(dict.fromkeys(found))
+
+
+def _expand(path: Path) -> list[Path]:
+    if os.path.isdir(path) and not formats.is_zarr(path):
+        images = sorted(item for item in path.iterdir() if _is_image(item))
+        if not images:
+            raise InputError(f"{path} is a folder without images; supported are {', '.join(formats.FORMATS)}.")
+        return images
+    if os.path.exists(path):  # unlike pathlib's, false for names that cannot be
+        formats.module_of(path)
+        return [path]
+    if glob.has_magic(str(path)):
+        images = sorted(item for item in map(Path, glob.glob(str(path), recursive=True)) if _is_image(item))
+        if not images:
+            raise InputError(f"The pattern '{path}' matches no image; supported are {', '.join(formats.FORMATS)}.")
+        return images
+    raise InputError(f"{path} does not exist; check its name and folder.")
+
+
+def _is_image(path: Path) -> bool:
+    hidden = path.name.startswith(".")  # such as our own temporary files
+    return not hidden and formats.supported(path) and (path.is_file() or formats.is_zarr(path))
+
+
+def check_output(
+    path: str | os.PathLike[str], inputs: Sequence[str | os.PathLike[str]], like: Image | None = None, dtype: Any = None
+) -> None:
+    """Raise InputError if `path` cannot be written, or would overwrite one of the inputs.
+
+    With `like` (what is going to be written, see `create`) and `dtype`, also if its format cannot hold that.
+    """
+    path = Path(path).expanduser()
+    kind = np.dtype(dtype) if dtype is not None else like.dtype if like is not None else np.dtype(np.float32)
+    formats.module_of(path).check(path, like, kind)
+    target = path.resolve()
+    for source in (Path(item).expanduser().resolve() for item in inputs):
+        same = os.path.exists(source) and os.path.exists(target) and source.samefile(target)
+        if same or source == target or source in target.parents or target in source.parents:
+            raise InputError(f"{path} would overwrite the input {source.name}; choose another name for the output.")
+    check_place(path)
+
+
+def output_name(path: Path) -> str:
+    """File name for what is made from the image `path`: its own, or as PNG where its format is only read."""
+    return path.with_suffix(".png").name if path.suffix.lower() in formats.READ_ONLY else path.name
+
+
+def check_place(path: Path) -> None:
+    """Raise InputError if nothing can be written there, or something would go that is not an image."""
+    folder = path.parent
+    if not folder.is_dir():
+        raise InputError(f"{path} cannot be written: {folder} is not a folder; create it first.")
+    if not os.access(folder, os.W_OK | os.X_OK):
+        raise InputError(f"{path} cannot be written: no permission in {folder}; choose another folder.")
+    if os.path.isdir(path) and not (
+        formats.is_zarr(path) and (formats.has_zarr_files(path) or not any(path.iterdir()))
+    ):
+        raise InputError(f"{path} is a folder and not replaced by an image; choose another name.")
+    if os.path.isfile(path) and formats.is_zarr(path):
+        raise InputError(f"{path} is a file and not replaced by a Zarr folder; choose another name.")
+
+
+def reserve(path: Path) -> None:
+    """Claim a new file's whole size on disk: in a mapped file, a full disk would end the process without a word."""
+    if hasattr(os, "posix_fallocate"):
+        with path.open("r+b") as file:
+            os.posix_fallocate(file.fileno(), 0, path.stat().st_size)
+    elif shutil.disk_usage(path.parent).free < path.stat().st_size:
+        raise OSError(28, "No space left on device")
+
+
+def remove(path: Path) -> None:
+    """Delete a file or a folder, if it is there."""
+    if path.is_dir() and not path.is_symlink():
+        shutil.rmtree(path, ignore_errors=True)
+    else:
+        with suppress(OSError):
+            path.unlink()
+
+
+def move(path: Path, target: Path) -> None:
+    """Give a finished file or folder its name, in place of what had it before."""
+    if not target.is_dir():
+        os.replace(path, target)
+        return
+    old = path.with_name(f"{path.name}.old")
+    target.rename(old)
+    try:
+        path.rename(target)
+    except OSError:
+        old.rename(target)
+        raise
+    remove(old)

@@ -1,0 +1,263 @@
+"""TIFF: ImageJ, OME and plain; also big, compressed, tiled and many pages."""
+
+from __future__ import annotations
+
+import logging
+import re
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from logging.handlers import BufferingHandler
+from pathlib import Path
+from typing import Any
+from xml.etree import ElementTree
+
+import numpy as np
+import tifffile
+
+from noise2same.errors import InputError
+from noise2same.io import units
+from noise2same.io.image import Image, Pieces
+from noise2same.io.paths import reserve
+
+LAZY_BYTES = 2**30  # larger files are read piece by piece
+BIG_BYTES = 2**32 - 2**25  # larger files need BigTIFF, which ImageJ does not read
+LOSSLESS = {5: "lzw", 8: "zlib", 32946: "zlib", 50000: "zstd", 34925: "lzma", 32773: "packbits"}
+IMAGEJ_KEYS = ("mode", "loop", "Info", "Labels", "Ranges", "LUTs")
+IMAGEJ_UNITS = {"micrometer": "um", "inch": "inch", "angstrom": "angstrom"}
+OME_DTYPES = ("int8", "int16", "int32", "uint8", "uint16", "uint32", "float32", "float64")
+# what tifffile only logs, and then goes on with fewer pages or with zeros
+_DAMAGE = re.compile(r"page offset|offset to .*page|corrupt|missing|reshape|suspicious number|no pages", re.IGNORECASE)
+
+
+def read(path: Path) -> Image:
+    with _messages() as messages, tifffile.TiffFile(path) as tif:
+        if not tif.series:
+            raise InputError(f"{path} is truncated or corrupt: it has no complete image; copy or export it again.")
+        series = tif.series[0]
+        page = series.keyframe
+        _check_complete(path, tif, series)
+        if page.photometric == tifffile.PHOTOMETRIC.PALETTE and not (tif.is_imagej or tif.is_ome):
+            raise InputError(f"{path} has a palette, so its pixels are not intensities; convert it to grey or RGB.")
+        data: Any
+        if series.size * series.dtype.itemsize <= LAZY_BYTES:
+            data = series.asarray()
+        elif series.dataoffset is not None:
+            data = Pieces(tifffile.memmap(path, mode="r"), path)
+        else:
+            data = Pieces(_zarr(path), path)
+        axes, found, own = _metadata(tif, series)
+        details = _details(tif, page)
+    if any(map(_DAMAGE.search, messages)) or data.shape != series.shape:
+        raise InputError(f"{path} is truncated or corrupt: parts of the image are missing; copy or export it again.")
+    rgba = page.photometric == tifffile.PHOTOMETRIC.RGB and page.extrasamples and axes.endswith("YXC")
+    if rgba and data.shape[-1] == 4 and isinstance(data, np.ndarray):
+        details["alpha"], data = data[..., 3], data[..., :3]
+    sizes, unit = own or units.combine(found)
+    return Image(data, axes, sizes, unit, path, details)
+
+
+@contextmanager
+def _messages() -> Iterator[list[str]]:
+    """What tifffile logs, without the names of files in it, collected here instead of printed."""
+    messages: list[str] = []
+    handler = BufferingHandler(capacity=1_000_000)
+    handler.setLevel(logging.WARNING)
+    logger = logging.getLogger("tifffile")
+    propagate, logger.propagate = logger.propagate, False
+    logger.addHandler(handler)
+    try:
+        yield messages
+        messages += [re.sub(r"<tifffile[^>]*>", "", record.getMessage()) for record in handler.buffer]
+    finally:
+        logger.removeHandler(handler)
+        logger.propagate = propagate
+
+
+def _check_complete(path: Path, tif: tifffile.TiffFile, series: tifffile.TiffPageSeries) -> None:
+    size = path.stat().st_size
+    ends = [0]
+    if series.dataoffset is not None:
+        ends.append(series.dataoffset + series.size * series.dtype.itemsize)
+    for page in series.pages:
+        if page is None:
+            raise InputError(f"{path} is incomplete: planes are missing, or are in other files that are not there.")
+        if page.parent is tif:
+            ends += [start + count for start, count in zip(page.dataoffsets, page.databytecounts, strict=True)]
+    if max(ends) > size:
+        raise InputError(f"{path} is truncated: it ends before its pixels do; copy or export it again.")
+
+
+def _zarr(path: Path) -> Any:
+    import zarr
+
+    return zarr.open_array(tifffile.imread(path, aszarr=True, series=0, level=0), mode="r")
+
+
+def _metadata(
+    tif: tifffile.TiffFile, series: tifffile.TiffPageSeries
+) -> tuple[str, dict[str, tuple[float, str]], tuple[dict[str, float], str] | None]:
+    """Axes ('' if unknown), sizes with their units as the file has them, and the same from a file of our own."""
+    # S is tifffile's letter for the samples of a colour pixel; with C beside it, there is no telling what is what
+    axes = "" if {"S", "C"} <= set(series.axes) else series.axes.replace("S", "C")
+    if not set(axes) <= set("TCZYX"):
+        axes = ""
+    if tif.is_ome and series.kind == "ome":
+        return axes, _ome_sizes(tif.ome_metadata or ""), None
+    own = (tif.shaped_metadata or [{}])[0].get("noise2same") if series.kind == "shaped" else None
+    if own and len(own["axes"]) == series.ndim:
+        return own["axes"], {}, (own["pixel_size"], own["unit"])
+    found = _resolution(series.keyframe)
+    imagej = tif.imagej_metadata or {}
+    if imagej:
+        unit = str(imagej.get("unit", found["X"][1] if found else ""))
+        found = {letter: (value, unit) for letter, (value, _) in found.items()}
+        found["Z"] = (float(imagej.get("spacing", 1.0)), unit)
+        if unit in ("", "pixel", "pixels") and "spacing" not in imagej:
+            del found["Z"]
+        if "finterval" in imagej:
+            found["T"] = (float(imagej["finterval"]), "s")
+    return axes, found, None
+
+
+def _resolution(page: tifffile.TiffPage) -> dict[str, tuple[float, str]]:
+    if "XResolution" not in page.tags or "YResolution" not in page.tags:
+        return {}
+    unit = {2: "inch", 3: "centimeter"}.get(int(page.resolutionunit), "")
+    # fractions of 32-bit integers: digits past the ninth are not the file's
+    sizes = {letter: 1 / value for letter, value in zip("XY", page.resolution, strict=True) if value > 0}
+    return {letter: (float(f"{size:.8g}"), unit) for letter, size in sizes.items()} if len(sizes) == 2 else {}
+
+
+def _ome_sizes(xml: str) -> dict[str, tuple[float, str]]:
+    pixels = next(node for node in ElementTree.fromstring(xml).iter() if node.tag.split("}")[-1] == "Pixels")
+    found = {}
+    for letter in "ZYX":
+        if f"PhysicalSize{letter}" in pixels.attrib:
+            unit = pixels.get(f"PhysicalSize{letter}Unit", "µm")
+            found[letter] = (float(pixels.attrib[f"PhysicalSize{letter}"]), unit)
+    if "TimeIncrement" in pixels.attrib:
+        found["T"] = (float(pixels.attrib["TimeIncrement"]), pixels.get("TimeIncrementUnit", "s"))
+    return found
+
+
+def _details(tif: tifffile.TiffFile, page: tifffile.TiffPage) -> dict[str, Any]:
+    imagej = tif.imagej_metadata or {}
+    return {
+        "flavour": "ome" if tif.is_ome else "imagej" if tif.is_imagej else "plain",
+        "compression": LOSSLESS.get(int(page.compression)),
+        "predictor": int(page.predictor) > 1,
+        "photometric": int(page.photometric),
+        "colormap": page.colormap,
+        "imagej": {key: imagej[key] for key in IMAGEJ_KEYS if key in imagej},
+    }
+
+
+def check(path: Path, like: Image | None, dtype: np.dtype[Any]) -> None:
+    """Holds everything, if need be as plain TIFF."""
+
+
+@contextmanager
+def create(path: Path, like: Image, dtype: np.dtype[Any]) -> Iterator[np.ndarray[Any, Any]]:
+    alpha = like.details.get("alpha")
+    colour = like.axes.endswith("YXC") and like.shape[-1] == 3
+    keeps_alpha = colour and alpha is not None and alpha.dtype == dtype and alpha.shape == like.shape[:-1]
+    shape = (*like.shape[:-1], 4) if keeps_alpha else like.shape
+    options = _options(path, like, dtype)
+    compressed = "compression" in options
+    out: Any
+    if compressed:
+        out = _collect(path, shape, dtype)
+    else:
+        out = tifffile.memmap(path, shape=shape, dtype=dtype, **options)
+        reserve(path)
+    if keeps_alpha:
+        out[..., 3] = alpha
+    yield out[..., :3] if keeps_alpha else out
+    if compressed:
+        tifffile.imwrite(path, out, **options)
+    else:
+        out.flush()
+
+
+def _collect(path: Path, shape: tuple[int, ...], dtype: np.dtype[Any]) -> np.ndarray[Any, Any]:
+    """Where pixels wait for compression: in memory or, if there are many, in a file that loses its name at once."""
+    size = int(np.prod(shape)) * dtype.itemsize
+    if size <= LAZY_BYTES:
+        return np.zeros(shape, dtype)
+    with tempfile.NamedTemporaryFile(dir=path.parent, prefix=".") as file:
+        out = np.memmap(file, dtype, "w+", shape=shape)
+        reserve(Path(file.name))
+        return out
+
+
+def _flavour(path: Path, like: Image, dtype: np.dtype[Any]) -> str:
+    """ImageJ stays ImageJ where it can hold the data, else OME where that can, else plain TIFF, which holds all."""
+    wanted = like.details.get("flavour", "ome" if like.unit else "plain")
+    if ".ome." in path.name:
+        wanted = "ome"
+    colour = like.axes.endswith("YXC")
+    axes = like.axes[:-1] if colour else like.axes
+    single = any(size == 1 for letter, size in zip(like.axes, like.shape, strict=True) if letter not in "YX")
+    # both forget axes of length one when read again; neither knows samples
+    if wanted == "plain" or single or not axes.endswith("YX") or "S" in axes or (colour and like.shape[-1] != 3):
+        return "plain"
+    size = int(np.prod(like.shape)) * dtype.itemsize
+    ordered = axes == "".join(letter for letter in "TZCYX" if letter in axes)
+    if wanted == "imagej" and ordered and size < BIG_BYTES and dtype.char in ("B" if colour else "BHhf"):
+        return "imagej"
+    return "ome" if dtype.name in OME_DTYPES and not (colour and "C" in axes) else "plain"
+
+
+def _options(path: Path, like: Image, dtype: np.dtype[Any]) -> dict[str, Any]:
+    details, sizes = like.details, like.pixel_size
+    flavour = _flavour(path, like, dtype)
+    colour = like.axes.endswith("YXC")
+    # tifffile's letters: I for our samples, S for the samples of a colour pixel
+    axes = like.axes.replace("S", "I")
+    axes = axes[:-1] + "S" if colour else axes
+    options: dict[str, Any] = {"metadata": {"axes": axes}, "photometric": "minisblack"}
+    if colour:
+        options |= {"photometric": "rgb" if like.shape[-1] == 3 else "minisblack", "planarconfig": "contig"}
+    elif details.get("photometric") == tifffile.PHOTOMETRIC.MINISWHITE:
+        options["photometric"] = "miniswhite"
+    if details.get("compression"):
+        predictor = details.get("predictor", False) and (dtype.kind == "f" or dtype.itemsize < 8)
+        options |= {"compression": details["compression"], "predictor": predictor}
+    if flavour == "imagej":
+        _imagej_options(options, like, dtype)
+    elif flavour == "ome":
+        options["ome"] = True
+        for letter in "ZYX":
+            if letter in sizes:
+                options["metadata"][f"PhysicalSize{letter}"] = sizes[letter]
+                options["metadata"][f"PhysicalSize{letter}Unit"] = units.symbol(like.unit) or "pixel"
+        if "T" in sizes:
+            options["metadata"] |= {"TimeIncrement": sizes["T"], "TimeIncrementUnit": "s"}
+    else:
+        options["ome"] = False
+        options["metadata"]["noise2same"] = {"axes": like.axes, "pixel_size": sizes, "unit": like.unit}
+        unit = "inch" if like.unit == "inch" else "centimeter"
+        size = [units.convert(sizes[letter], like.unit, unit) for letter in "XY" if letter in sizes]
+        if len(size) == 2 and all(size):
+            options |= {"resolution": tuple(1 / value for value in size if value), "resolutionunit": unit.upper()}
+    if flavour != "imagej" and int(np.prod(like.shape)) * dtype.itemsize >= BIG_BYTES:
+        options["bigtiff"] = True
+    return options
+
+
+def _imagej_options(options: dict[str, Any], like: Image, dtype: np.dtype[Any]) -> None:
+    sizes = like.pixel_size
+    options["imagej"] = True
+    options["metadata"] |= like.details.get("imagej", {})
+    if {"Y", "X"} <= sizes.keys():
+        options["resolution"] = (1 / sizes["X"], 1 / sizes["Y"])
+    if like.unit:
+        unit = IMAGEJ_UNITS.get(like.unit, units.symbol(like.unit))
+        options["metadata"]["unit"] = unit.encode("ascii", "replace").decode()  # its text is ASCII
+    if "Z" in sizes:
+        options["metadata"]["spacing"] = sizes["Z"]
+    if "T" in sizes:
+        options["metadata"]["finterval"] = sizes["T"]
+    if like.details.get("colormap") is not None and dtype == np.uint8 and "C" not in like.axes:
+        options |= {"photometric": "palette", "colormap": like.details["colormap"]}
