@@ -1,0 +1,1 @@
+"""Noise: added to clean images (`synthesise`) and measured on noisy ones (`estimate`)."""
