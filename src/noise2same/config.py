@@ -1,0 +1,128 @@
+"""Every knob once: its meaning, default and range."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+
+from noise2same.errors import InputError
+
+PRESETS: dict[str, dict[str, Any]] = {
+    "fast": {},
+    "paper": {
+        "lambda_inv": 2.0,
+        "fill": "gaussian",
+        "mask_density": 0.005,
+        "masked_fraction": 1.0,
+        "separate_passes": True,
+        "block": "residual",
+        "features": 96,
+        "levels": 3,
+        "unshuffle": 1,
+        "patch": (16, 64, 64),
+        "batch": 64,
+        "learning_rate": 4e-4,
+        "schedule": "halving",
+        "ema": 0.0,
+        "normalization": "image",
+        "steps": 50_000,
+        "minutes": None,
+    },
+}
+"""What each preset changes. The defaults below are the "fast" preset: the best of `benchmarks/presets.md`."""
+
+
+class Config(BaseModel):
+    """Settings of a model and its training. A preset fills in whatever is not given."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    preset: Annotated[
+        Literal["fast", "paper"],
+        Field(description="fast: minutes on a CPU. paper: the paper's own network and 50,000 steps, for a GPU."),
+    ] = "fast"
+    method: Annotated[str, Field(description="Name of the method.")] = "noise2same"
+
+    sigma: Annotated[
+        float | None, Field(gt=0, description="Standard deviation of the noise in image units, if known (Theorem 2).")
+    ] = None
+    lambda_inv: Annotated[
+        Literal["auto"] | Annotated[float, Field(gt=0)],
+        Field(description="Weight of the invariance term: 2 is Theorem 1; auto is 2σ, told or estimated, at most 2."),
+    ] = "auto"
+    fill: Annotated[
+        Literal["gaussian", "donut", "ups", "random"],
+        Field(description="What replaces the masked pixels."),
+    ] = "donut"
+    mask_density: Annotated[float, Field(gt=0, le=0.5, description="Fraction of the pixels of a patch in J.")] = 0.02
+    masked_fraction: Annotated[float, Field(gt=0, le=1, description="Part of the batch with a masked pass.")] = 0.25
+    separate_passes: Annotated[
+        bool, Field(description="Two forward passes with batch statistics of their own, instead of one.")
+    ] = False
+
+    block: Annotated[Literal["plain", "residual"], Field(description="Building block of the U-Net.")] = "plain"
+    features: Annotated[int, Field(ge=1, le=512, description="Feature maps at the finest level.")] = 64
+    levels: Annotated[int, Field(ge=1, le=6, description="Resolutions of the U-Net.")] = 3
+    unshuffle: Annotated[int, Field(ge=1, le=4, description="Pixels per side stacked as channels at the input.")] = 2
+
+    patch: Annotated[
+        tuple[int, int, int], Field(description="Patch size Z, Y, X in pixels; 2D images use Y and X.")
+    ] = (16, 64, 64)
+    batch: Annotated[
+        int, Field(ge=1, description="Patches per step in 2D; in 3D as many as have the same number of pixels.")
+    ] = 16
+    learning_rate: Annotated[float, Field(gt=0, lt=1, description="Adam's, at its highest.")] = 1e-3
+    schedule: Annotated[
+        Literal["cosine", "halving"],
+        Field(description="Learning rate over the budget: warm-up and cosine to zero, or ten times halved."),
+    ] = "cosine"
+    ema: Annotated[
+        float, Field(ge=0, lt=1, description="Decay per step of the averaged weights that predict; 0: the last ones.")
+    ] = 0.999
+    normalization: Annotated[
+        Literal["dataset", "image"],
+        Field(description="Statistics of all training images, kept with the model, or of each image by itself."),
+    ] = "dataset"
+    steps: Annotated[int | None, Field(ge=1, description="Training budget in steps.")] = None
+    minutes: Annotated[float | None, Field(gt=0, description="Training budget in minutes, if not in steps.")] = 5.0
+    seed: Annotated[int, Field(ge=0, description="Seed of all randomness.")] = 0
+
+    @model_validator(mode="before")
+    @classmethod
+    def _fill_in_preset(cls, given: Any) -> Any:
+        if not isinstance(given, dict):
+            return given
+        given = {key: value for key, value in given.items() if value is not None}
+        preset = dict(PRESETS.get(given.get("preset", "fast"), {}))
+        if "steps" in given or "minutes" in given:  # replaces the budget of the other kind
+            preset |= {"steps": None, "minutes": None}
+        return preset | given
+
+    @model_validator(mode="after")
+    def _consistent(self) -> Config:
+        if self.sigma is not None and self.lambda_inv != "auto":
+            raise ValueError("sigma sets lambda_inv to 2 sigma: give one of them, not both")
+        if self.steps and self.minutes:
+            raise ValueError("give a budget in steps or in minutes, not both")
+        if self.patch[1] != self.patch[2] or min(self.patch) < 1:
+            raise ValueError("a patch is (Z, Y, X) with Y equal to X, all positive")
+        return self
+
+    @classmethod
+    def of(cls, **options: Any) -> Config:
+        """Config from a user's options, None for those not given; the first thing wrong with them as one sentence."""
+        try:
+            return cls(**options)
+        except ValidationError as error:
+            first = error.errors()[0]
+            name = str(first["loc"][0]).replace("_", "-") + ": " if first["loc"] else ""
+            raise InputError(f"{name}{first['msg'].removeprefix('Value error, ')}.") from None
+
+    def patch_of(self, dims: int) -> tuple[int, ...]:
+        """Size of a patch in `dims` dimensions."""
+        return self.patch[3 - dims :]
+
+    def batch_of(self, dims: int) -> int:
+        """Patches per step in `dims` dimensions."""
+        return self.batch if dims == 2 else max(1, self.batch // self.patch[0])

@@ -1,0 +1,411 @@
+"""Denoiser: what a user holds. It learns from noisy images, denoises, and is kept in one file."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import math
+import os
+import warnings
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager, nullcontext
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from safetensors import SafetensorError, safe_open
+from safetensors.torch import save
+
+import noise2same
+from noise2same import axes as ax
+from noise2same import device as devices_
+from noise2same import io
+from noise2same.config import Config
+from noise2same.errors import InputError
+from noise2same.methods import METHODS
+from noise2same.networks.unet import UNet
+from noise2same.noise.estimate import noise_sigma
+from noise2same.normalize import Normalization, fill_invalid
+from noise2same.patches import Patches
+from noise2same.prediction import predict
+
+Input = str | os.PathLike[str] | NDArray[Any] | io.Image
+FORMAT = 1
+"""Version of the model file. A file with a higher one is refused."""
+TRAINING_PIXELS = 2**28
+"""Larger training sets are represented by this many pixels, taken as evenly spread slabs."""
+
+
+def train(
+    images: Input | Sequence[Input], axes: str | None = None, *, progress: bool = True, **options: Any
+) -> Denoiser:
+    """Train a denoiser on noisy images: files, folders, glob patterns or arrays.
+
+    Parameters
+    ----------
+    images : path, array or sequence of them
+        The noisy images, of any sizes, with the same number of channels.
+    axes : str, optional
+        Letters of S, T, C, Z, Y, X; needed where the files do not say and there is more than one reading.
+    progress : bool
+        Show a progress bar.
+    **options
+        Fields of `Config`: preset="paper", minutes=2, steps=2000, sigma=25, ...
+
+    Examples
+    --------
+    >>> model = train(["a.tif", "b.tif"], axes="ZYX", minutes=10)  # doctest: +SKIP
+    >>> model.save("worm.safetensors")  # doctest: +SKIP
+    """
+    return Denoiser(Config.of(**options)).fit(images, axes, progress=progress)
+
+
+def denoise(
+    image: Input,
+    axes: str | None = None,
+    *,
+    output: str | os.PathLike[str] | None = None,
+    dtype: str = "same",
+    progress: bool = True,
+    **options: Any,
+) -> Any:
+    """Train on one noisy image and return it denoised, with its own dtype and shape; `options` as for `train`.
+
+    Examples
+    --------
+    >>> clean = denoise(noisy)  # doctest: +SKIP
+    """
+    model = train(image, axes, progress=progress, **options)
+    return model.denoise(image, axes, output=output, dtype=dtype)
+
+
+class Denoiser:
+    """Learns to denoise from noisy images alone.
+
+    Parameters
+    ----------
+    config : Config, optional
+        Settings; the defaults suit a few minutes on a CPU.
+
+    Attributes
+    ----------
+    network : Module or None
+        The trained network, None before `fit`.
+    axes : str
+        Axes of the images it was trained on.
+    channels : int
+        Channels it takes.
+    normalization : Normalization
+        Statistics of the training images.
+    summary : dict
+        What happened in training: steps, seconds, noise level, loss terms.
+    """
+
+    def __init__(self, config: Config | None = None) -> None:
+        self.config = config or Config()
+        self.network: UNet | None = None
+        self.axes, self.channels = "YX", 1
+        self.normalization = Normalization((0.0,), (1.0,))
+        self.summary: dict[str, Any] = {}
+
+    def fit(
+        self,
+        images: Input | Sequence[Input],
+        axes: str | None = None,
+        *,
+        checkpoint: str | os.PathLike[str] | None = None,
+        resume: bool = False,
+        devices: int = 1,
+        nodes: int = 1,
+        log: str | os.PathLike[str] | None = None,
+        progress: bool = True,
+        say: Callable[[str], None] = lambda line: None,
+    ) -> Denoiser:
+        """Train on noisy images and return self.
+
+        Ctrl-C ends training early and keeps what was learned; `summary["interrupted"]` then is True.
+
+        Parameters
+        ----------
+        images, axes
+            As for `train`.
+        checkpoint : path, optional
+            Where the state of the run is kept every minute until it is complete.
+        resume : bool
+            Go on from `checkpoint`; without one, go on from the weights of this denoiser with a new budget.
+        devices, nodes : int
+            Processors per machine and machines, for Lightning's DDP.
+        log : path, optional
+            Folder for the loss terms, as CSV and for TensorBoard.
+        say : callable
+            Told in one line what is about to happen.
+        """
+        from noise2same import training  # Lightning takes seconds to import, and only training needs it
+
+        opened = open_images(images, axes)
+        self._adopt(opened, resume)
+        slabs, valid = self._normalized(opened)
+        sigma = self._noise_level(slabs)
+        method = METHODS[self.config.method](self.config, sigma)
+        dims = len(ax.spatial(self.axes))
+        patches = Patches(
+            [torch.from_numpy(slab) for slab in slabs],
+            patch=self.config.patch_of(dims),
+            batch=self.config.batch_of(dims),
+            valid=None if valid is None else [torch.from_numpy(ok) for ok in valid],
+        )
+        device = devices_.pick()
+        pixels = sum(slab.size for slab in slabs)
+        say(
+            f"Training on {devices_.describe(device)}: {len(opened)} image{'s' * (len(opened) > 1)}, "
+            f"{pixels / 1e6:.2f} million values, noise level {sigma:.2f} of the image's standard deviation."
+        )
+        saved = None if checkpoint is None else Path(checkpoint)
+        if self.network is None:
+            self.network = self.new_network()
+        outcome = training.fit(
+            self.network,
+            method,
+            patches,
+            self.config,
+            device=device,
+            devices=devices,
+            nodes=nodes,
+            checkpoint=saved,
+            resume=resume and saved is not None and saved.exists(),
+            log=None if log is None else Path(log),
+            progress=progress,
+        )
+        self.network.cpu()
+        self.summary = dataclasses.asdict(outcome) | {
+            "sigma": sigma,
+            "lambda_inv": getattr(method, "lambda_inv", None),
+            "device": str(device),
+            "images": len(opened),
+        }
+        return self
+
+    def denoise(
+        self,
+        image: Input,
+        axes: str | None = None,
+        *,
+        output: str | os.PathLike[str] | None = None,
+        dtype: str = "same",
+        augment: bool = False,
+        advance: Callable[[float], None] = lambda share: None,
+    ) -> Any:
+        """Denoise one image in overlapping tiles.
+
+        Parameters
+        ----------
+        image : path or array
+            What to denoise; from a file it is read piece by piece where the format allows.
+        axes : str, optional
+            Its axes, where it does not say itself.
+        output : path, optional
+            File to write, in the format of its suffix, with the axes and pixel size of the input. Appears complete or
+            not at all.
+        dtype : str
+            "same" as the input (integers rounded and clipped), or the name of another, such as "float32".
+        augment : bool
+            Average over eight rotations and flips: slightly better, eight times slower.
+        advance : callable
+            Told which share of the work has been done since the last time.
+
+        Returns
+        -------
+        array or Path
+            The denoised array, or the path of the file when `output` is given.
+        """
+        if self.network is None:
+            raise InputError("This denoiser is not trained yet: call fit or load a model first.")
+        opened = open_images(image, axes, fallback=self.axes)[0]
+        self._check_fits(opened)
+        target = opened.dtype if dtype == "same" else _dtype(dtype)
+        network = self.network.folded().to(devices_.pick())
+        sink: AbstractContextManager[Any]
+        if output is None:
+            sink = nullcontext(np.empty(opened.shape, target))
+        else:
+            if opened.path is not None:
+                io.check_output(output, [opened.path])
+            sink = io.create(output, opened, target)
+        with sink as out:
+            bad = predict(
+                network,
+                opened.data,
+                opened.axes,
+                out,
+                normalization=self.normalization if self.config.normalization == "dataset" else None,
+                augment=augment,
+                advance=advance,
+            )
+        if bad:
+            warnings.warn(f"{name_of(opened)}: {bad} NaN or infinite pixels were passed through.", stacklevel=2)
+        return out if output is None else Path(output)
+
+    def save(self, path: str | os.PathLike[str]) -> Path:
+        """Write the model to one `.safetensors` file: weights, and in its header everything else."""
+        if self.network is None:
+            raise InputError("This denoiser is not trained yet: there is nothing to save.")
+        path = Path(path)
+        header = {
+            "format": FORMAT,
+            "version": noise2same.__version__,
+            "config": self.config.model_dump(mode="json"),
+            "axes": self.axes,
+            "channels": self.channels,
+            "normalization": dataclasses.asdict(self.normalization),
+            "summary": self.summary,
+        }
+        weights = {name: value.contiguous() for name, value in self.network.state_dict().items()}
+        partial = path.with_name(path.name + ".part")
+        try:
+            partial.write_bytes(save(weights, {"noise2same": json.dumps(header)}))
+            os.replace(partial, path)
+        except OSError as error:
+            partial.unlink(missing_ok=True)
+            raise InputError(f"{path} cannot be written: {error.strerror or error}.") from None
+        return path
+
+    @classmethod
+    def load(cls, path: str | os.PathLike[str]) -> Denoiser:
+        """Read a model written by `save`. Nothing in the file is executed."""
+        header, weights = _read_model(Path(path))
+        try:
+            model = cls(Config(**header["config"]))
+            model.axes, model.channels = str(header["axes"]), int(header["channels"])
+            stored = header["normalization"]
+            model.normalization = Normalization(tuple(stored["mean"]), tuple(stored["std"]))
+            model.summary = dict(header["summary"])
+            model.network = model.new_network()
+            model.network.load_state_dict(weights)
+        except (KeyError, TypeError, ValueError, RuntimeError) as error:
+            raise InputError(f"{path} is a damaged noise2same model: train it again.") from error
+        return model
+
+    def new_network(self) -> UNet:
+        c = self.config
+        with torch.random.fork_rng(devices=[]):
+            torch.manual_seed(c.seed)
+            return UNet(
+                len(ax.spatial(self.axes)),
+                self.channels,
+                features=c.features,
+                levels=c.levels,
+                block=c.block,
+                unshuffle=c.unshuffle,
+            )
+
+    def _adopt(self, images: list[io.Image], resume: bool) -> None:
+        """Take axes and channels from the training images, which must agree among each other."""
+        first = images[0]
+        if self.network is not None and resume:
+            self._check_fits(first)
+        else:
+            self.network = None
+            self.axes, self.channels = first.axes, ax.channels(first.axes, first.shape)
+        for image in images[1:]:
+            self._check_fits(image, f"{name_of(first)} has")
+
+    def _check_fits(self, image: io.Image, other: str = "the model takes") -> None:
+        channels = ax.channels(image.axes, image.shape)
+        if channels != self.channels:
+            raise InputError(f"{name_of(image)} has {channels} channel(s) but {other} {self.channels}.")
+        here, there = len(ax.spatial(image.axes)), len(ax.spatial(self.axes))
+        if here != there:
+            hint = "; give its axes with S instead of Z to denoise plane by plane" if here == 3 else ""
+            raise InputError(f"{name_of(image)} is {here}D (axes {image.axes}) but {other} {there}D{hint}.")
+
+    def _normalized(self, images: list[io.Image]) -> tuple[list[NDArray[np.float32]], list[NDArray[np.bool_]] | None]:
+        """Training slabs in normalised units, (1, C, [Z,] Y, X) each, and which of their pixels count."""
+        share = TRAINING_PIXELS / sum(math.prod(image.shape) for image in images)
+        slabs, valid, bad, varies = [], [], 0, False
+        for image in images:
+            for slab in training_slabs(image, share, height=4 * max(self.config.patch)):
+                filled, finite = fill_invalid(slab)
+                varies = varies or bool((filled != filled.flat[0]).any())
+                slabs.append(filled)
+                valid.append(np.ones(slab.shape, bool) if finite is None else finite)
+                bad += 0 if finite is None else int((~finite).sum())
+        if not any(ok.any() for ok in valid):
+            raise InputError(f"{name_of(images[0])} has no finite pixel: there is nothing to learn from.")
+        if not varies:
+            raise InputError(f"{name_of(images[0])} is constant: there is nothing to learn from.")
+        if bad:
+            warnings.warn(f"{bad} NaN or infinite pixels are left out of training.", stacklevel=3)
+        self.normalization = Normalization.measure(slabs)
+        if self.config.normalization == "image":
+            return [Normalization.measure([slab]).apply(slab) for slab in slabs], valid if bad else None
+        return [self.normalization.apply(slab) for slab in slabs], valid if bad else None
+
+    def _noise_level(self, slabs: list[NDArray[np.float32]]) -> float:
+        """Standard deviation of the noise in normalised units: told, or the median of robust estimates."""
+        if self.config.sigma is not None:
+            return float(np.mean(self.config.sigma / np.asarray(self.normalization.std)))
+        chosen = slabs[:: max(1, len(slabs) // 64)]
+        return float(np.median([noise_sigma(slab) for slab in chosen]))
+
+
+def open_images(images: Input | Sequence[Input], axes: str | None, *, fallback: str | None = None) -> list[io.Image]:
+    """Files, folders, patterns, arrays or a mix of them, opened.
+
+    `fallback` are the axes to assume where neither the file nor the user says and the number of dimensions fits.
+    """
+    opened = []
+    for image in [images] if isinstance(images, str | os.PathLike | np.ndarray | io.Image) else images:
+        if isinstance(image, io.Image):
+            opened.append(image)
+        elif isinstance(image, str | os.PathLike):
+            opened.extend(io.read(path, axes, fallback=fallback) for path in io.find([image]))
+        else:
+            opened.append(io.wrap(image, axes, fallback=fallback))
+    if not opened:
+        raise InputError("No image to work on was given.")
+    return opened
+
+
+def training_slabs(image: io.Image, share: float, height: int) -> list[NDArray[Any]]:
+    """Read an image as (1, C, [Z,] Y, X), or a `share` < 1 of it as evenly spread slabs of a given height."""
+    samples = ax.samples(image.data, image.axes)
+    if share >= 1:
+        return [sample.read(0, sample.size[0]) for sample in samples]
+    places = [(sample, start) for sample in samples for start in range(0, sample.size[0], height)]
+    chosen = np.linspace(0, len(places) - 1, max(1, int(share * len(places)))).round().astype(int)
+    return [places[i][0].read(places[i][1], places[i][1] + height) for i in chosen]
+
+
+def name_of(image: io.Image) -> str:
+    """What to call an image in a message."""
+    return "The array" if image.path is None else str(image.path)
+
+
+def _read_model(path: Path) -> tuple[dict[str, Any], dict[str, torch.Tensor]]:
+    if not path.is_file():
+        raise InputError(f"{path} does not exist: give the .safetensors file of a trained model.")
+    try:
+        with safe_open(path, "pt") as file:
+            header = (file.metadata() or {}).get("noise2same")
+            weights = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 (not a dict)
+    except (SafetensorError, OSError) as error:
+        what = "is truncated: copy it again" if "Incomplete" in str(error) else "is not a noise2same model"
+        raise InputError(f"{path} {what}.") from None
+    if header is None:
+        raise InputError(f"{path} is not a noise2same model: its header does not say so.")
+    fields = json.loads(header)
+    if fields["format"] > FORMAT:
+        raise InputError(f"{path} was made by noise2same {fields['version']}, newer than this one: upgrade noise2same.")
+    return fields, weights
+
+
+def _dtype(name: str) -> np.dtype[Any]:
+    try:
+        dtype = np.dtype(name)
+    except TypeError:
+        raise InputError(f"dtype '{name}' is not known: use same, uint8, uint16, int16 or float32.") from None
+    if dtype.kind not in "uif":
+        raise InputError(f"dtype '{name}' cannot hold an image: use same, uint8, uint16, int16 or float32.")
+    return dtype

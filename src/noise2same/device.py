@@ -1,0 +1,31 @@
+"""Which processor to use: CUDA, then Apple's GPU, then the CPU."""
+
+from __future__ import annotations
+
+import torch
+
+
+def pick() -> torch.device:
+    """Return the fastest device there is."""
+    if torch.cuda.is_available():
+        return torch.device("cuda")
+    if torch.backends.mps.is_available():
+        return torch.device("mps")
+    return torch.device("cpu")
+
+
+def describe(device: torch.device) -> str:
+    """Name `device` for a person."""
+    if device.type == "cuda":
+        return f"the GPU ({torch.cuda.get_device_name(device)})"
+    if device.type == "mps":
+        return "the Apple GPU"
+    return f"the CPU ({torch.get_num_threads()} threads; no GPU found)"
+
+
+def is_out_of_memory(error: BaseException) -> bool:
+    """Whether `error` is any device's way of saying that its memory is full."""
+    full = ("out of memory", "can't allocate memory", "not enough memory")
+    return isinstance(error, MemoryError | torch.OutOfMemoryError) or (
+        isinstance(error, RuntimeError) and any(words in str(error).lower() for words in full)
+    )

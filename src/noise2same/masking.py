@@ -1,0 +1,96 @@
+"""Where to mask (a stratified random set J of pixels) and what to put there (a fill).
+
+Everything is drawn on the device of the images, in one vectorised pass, independently for each image and channel.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from itertools import product
+
+import torch
+from torch import Tensor
+from torch.nn import functional
+
+Fill = Callable[[Tensor, Tensor, torch.Generator], Tensor]
+
+
+def stratified(shape: Sequence[int], density: float, generator: torch.Generator) -> Tensor:
+    """Draw J by stratified ("saturated") sampling: one random pixel in each box of a grid, so that J spreads evenly.
+
+    A box holds at most 1/density pixels; its pixel is then kept with the probability that makes the expected density
+    exact in two and three dimensions alike, at every position including the borders.
+
+    Parameters
+    ----------
+    shape : sequence of int
+        (B, C, [Z,] Y, X) of the images to mask; each image and channel gets a J of its own.
+    density : float
+        Expected fraction of masked pixels, in (0, 1].
+    generator : torch.Generator
+        Source of randomness; its device is where the mask is made.
+
+    Returns
+    -------
+    mask : Tensor of bool
+        True on J, of the given shape.
+    """
+    images, spatial = tuple(shape[:2]), tuple(shape[2:])
+    dims, device = len(spatial), generator.device
+    edge = max(1, int((1 / density) ** (1 / dims) + 1e-6))
+    boxes = tuple(-(-size // edge) for size in spatial)
+    keep = torch.rand((*images, *boxes), generator=generator, device=device) < density * edge**dims
+    index = torch.zeros((*images, *boxes), dtype=torch.long, device=device)
+    for axis, size in enumerate(spatial):
+        within = torch.randint(edge, (*images, *boxes), generator=generator, device=device)
+        first = torch.arange(boxes[axis], device=device) * edge
+        position = within + first.reshape(-1, *(1 for _ in boxes[axis + 1 :]))
+        keep &= position < size
+        index = index * size + position.clamp_(max=size - 1)
+    mask = torch.zeros((*images, *spatial), dtype=torch.uint8, device=device)
+    mask.flatten(2).scatter_add_(2, index.flatten(2), keep.flatten(2).to(torch.uint8))
+    return mask > 0
+
+
+def gaussian(x: Tensor, mask: Tensor, generator: torch.Generator) -> Tensor:
+    """Replace J by N(0, 0.2²) in normalised units, the paper's choice (appendix, implementation details)."""
+    noise = torch.randn(x.shape, generator=generator, device=x.device)
+    return torch.where(mask, 0.2 * noise, x)
+
+
+def donut(x: Tensor, mask: Tensor, generator: torch.Generator) -> Tensor:
+    """Replace J by the weighted mean of the 3×3 (3×3×3) neighbourhood without its centre, in each channel by itself.
+
+    Direct neighbours weigh 1, diagonal ones ½; in 3D faces weigh 1, edges ½ and corners 0.
+    """
+    dims = x.ndim - 2
+    kernel = torch.zeros(3**dims, device=x.device, dtype=x.dtype)
+    for i, offset in enumerate(product((-1, 0, 1), repeat=dims)):
+        kernel[i] = {1: 1.0, 2: 0.5}.get(sum(map(abs, offset)), 0.0)
+    kernel = (kernel / kernel.sum()).reshape(1, 1, *(3,) * dims)
+    padded = functional.pad(x.flatten(0, 1).unsqueeze(1), (1, 1) * dims, mode="replicate")
+    convolve = functional.conv2d if dims == 2 else functional.conv3d
+    return torch.where(mask, convolve(padded, kernel).reshape(x.shape), x)
+
+
+def ups(x: Tensor, mask: Tensor, generator: torch.Generator) -> Tensor:
+    """Replace J by uniform pixel selection: a random pixel of the 5×5 (5×5×5) window around it, as in Noise2Void.
+
+    The window includes the pixel itself; at a border it is clamped to the image.
+    """
+    where = mask.nonzero()
+    source = where.clone()
+    for axis in range(2, x.ndim):
+        shift = torch.randint(-2, 3, (len(where),), generator=generator, device=x.device)
+        source[:, axis] = (source[:, axis] + shift).clamp_(0, x.shape[axis] - 1)
+    return x.index_put(tuple(where.T), x[tuple(source.T)])
+
+
+def random(x: Tensor, mask: Tensor, generator: torch.Generator) -> Tensor:
+    """Replace J by values drawn uniformly from the range of the data, as in Noise2Self."""
+    low, high = x.amin(), x.amax()
+    values = torch.rand(x.shape, generator=generator, device=x.device)
+    return torch.where(mask, low + (high - low) * values, x)
+
+
+FILLS: dict[str, Fill] = {"gaussian": gaussian, "donut": donut, "ups": ups, "random": random}

@@ -1,0 +1,65 @@
+"""Noise2Same: the paper's method."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor, nn
+
+from noise2same.config import Config
+from noise2same.masking import FILLS, stratified
+from noise2same.patches import Batch
+
+
+class Noise2Same:
+    r"""Noise2Same (Xie et al. 2020, eq. 6): a self-supervised upper bound of the supervised loss.
+
+    .. math:: \|f(x)-x\|^2/m + \lambda_{inv}\,\big(\|f(x)_J-f(x_{J^c})_J\|^2/|J|\big)^{1/2}
+
+    The first term reconstructs the noisy image x; the second keeps f from copying it, by making f(x) on the masked
+    pixels J depend little on x there. Gradients flow through both passes; one root is taken over all of the batch.
+
+    :math:`\lambda_{inv}` is 2 by Theorem 1 for images of unit variance, and :math:`2\sigma` by Theorem 2 for noise of
+    standard deviation :math:`\sigma`. "auto" is Theorem 2 with the noise level told or estimated, but at most 2.
+
+    Parameters
+    ----------
+    config : Config
+        Uses `lambda_inv`, `fill`, `mask_density`, `masked_fraction` and `separate_passes`.
+    sigma : float
+        Standard deviation of the noise in normalised units.
+    """
+
+    def __init__(self, config: Config, sigma: float) -> None:
+        self.lambda_inv = min(max(2 * sigma, 1e-3), 2.0) if config.lambda_inv == "auto" else config.lambda_inv
+        self.fill = FILLS[config.fill]
+        self.density = config.mask_density
+        self.fraction = config.masked_fraction
+        self.separate = config.separate_passes
+
+    def __call__(self, network: nn.Module, batch: Batch, generator: torch.Generator) -> dict[str, Tensor]:
+        """Terms "reconstruction" and "invariance" (the root times λ_inv) of a batch of shape (B, C, [Z,] Y, X)."""
+        x, valid = batch.x, batch.valid
+        part = x[: max(1, round(self.fraction * len(x)))]
+        j = stratified(part.shape, self.density, generator)
+        if valid is not None:
+            j &= valid[: len(part)]
+        masked = self.fill(part, j, generator)
+        if self.separate:
+            f_x, f_masked = network(x), network(masked)
+        else:
+            f_x, f_masked = network(torch.cat([x, masked])).split([len(x), len(part)])
+        reconstruction = mean_square(f_x - x, valid)
+        invariance = mean_square(f_x[: len(part)] - f_masked, j)
+        return {"reconstruction": reconstruction, "invariance": self.lambda_inv * root(invariance)}
+
+
+def mean_square(difference: Tensor, where: Tensor | None) -> Tensor:
+    """Mean of the squares over the pixels `where` is true, or over all; 0 where there is none."""
+    if where is None:
+        return difference.square().mean()
+    return (difference.square() * where).sum() / where.sum().clamp(min=1)
+
+
+def root(value: Tensor) -> Tensor:
+    """Square root whose gradient stays finite at zero."""
+    return (value + 1e-12).sqrt()

@@ -1,0 +1,1 @@
+"""The networks: anything that maps (B, C, [Z,] Y, X) to the same shape."""

@@ -1,0 +1,160 @@
+"""The U-Net, in two and three dimensions, with the paper's residual blocks or plain ones."""
+
+from __future__ import annotations
+
+import itertools
+from copy import deepcopy
+from typing import Literal
+
+import torch
+from torch import Tensor, nn
+from torch.nn.utils.fusion import fuse_conv_bn_eval
+
+from noise2same.padding import reflect_to
+
+Conv = nn.Conv2d | nn.Conv3d
+Up = nn.ConvTranspose2d | nn.ConvTranspose3d
+Norm = nn.BatchNorm2d | nn.BatchNorm3d
+CONV: dict[int, type[Conv]] = {2: nn.Conv2d, 3: nn.Conv3d}
+UP: dict[int, type[Up]] = {2: nn.ConvTranspose2d, 3: nn.ConvTranspose3d}
+NORM: dict[int, type[Norm]] = {2: nn.BatchNorm2d, 3: nn.BatchNorm3d}
+POOL: dict[int, type[nn.Module]] = {2: nn.MaxPool2d, 3: nn.MaxPool3d}
+MOMENTUM = 0.003  # of the paper's batch norm: a decay of 0.997
+
+
+class UNet(nn.Module):
+    """Encoder and decoder with concatenated skips between levels; the input itself is never added to the output.
+
+    Parameters
+    ----------
+    dims : {2, 3}
+        Number of spatial dimensions.
+    channels : int
+        Channels of the image, the same at input and output.
+    features : int
+        Feature maps at the finest level, doubled at each coarser one.
+    levels : int
+        Number of resolutions; each is half of the one above, in all spatial dimensions.
+    block : {"plain", "residual"}
+        "plain": two times convolution, batch norm, ReLU; max-pooling. "residual": the paper's network, with one
+        pre-activation residual block a level, strided convolutions down and a batch-normalised head.
+    unshuffle : int
+        Work on unshuffle × unshuffle blocks of YX pixels stacked as channels: the finest level is that much smaller and
+        the network that much cheaper for its width. 1 is a usual U-Net.
+    """
+
+    def __init__(
+        self,
+        dims: int,
+        channels: int,
+        *,
+        features: int,
+        levels: int,
+        block: Literal["plain", "residual"],
+        unshuffle: int,
+    ) -> None:
+        super().__init__()
+        conv, up = CONV[dims], UP[dims]
+        residual = block == "residual"
+        make = Residual if residual else plain
+        widths = [features * 2**level for level in range(levels)]
+        self.unshuffle = unshuffle
+        self.multiple = tuple((1 if axis == dims - 3 else unshuffle) * 2 ** (levels - 1) for axis in range(dims))
+        inner = channels * unshuffle**2
+        self.stem = conv(inner, features, 3, padding=1) if residual else nn.Identity()
+        self.encoder = nn.ModuleList([make(dims, features if residual else inner, features)])
+        self.down, self.up, self.decoder = nn.ModuleList(), nn.ModuleList(), nn.ModuleList()
+        for fine, coarse in itertools.pairwise(widths):
+            self.down.append(conv(fine, coarse, 2, stride=2) if residual else POOL[dims](2))
+            self.encoder.append(make(dims, coarse if residual else fine, coarse))
+            self.up.append(up(coarse, fine, 2, stride=2))
+            self.decoder.append(make(dims, 2 * fine, fine))
+        head: list[nn.Module] = [NORM[dims](features, momentum=MOMENTUM), nn.ReLU()] if residual else []
+        self.head = nn.Sequential(*head, conv(features, inner, 1))
+        if residual:
+            self.apply(_glorot)
+
+    def forward(self, x: Tensor) -> Tensor:
+        """(B, C, [Z,] Y, X) of any size -> the same shape."""
+        spatial = x.shape[2:]
+        x = reflect_to(x, [-(-size // step) * step for size, step in zip(spatial, self.multiple, strict=True)])
+        x = space_to_channels(x, self.unshuffle)
+        if x.device.type != "mps":
+            x = x.contiguous(memory_format=torch.channels_last if x.ndim == 4 else torch.channels_last_3d)
+        x = self.encoder[0](self.stem(x))
+        skips = []
+        for down, encode in zip(self.down, self.encoder[1:], strict=True):
+            skips.append(x)
+            x = encode(down(x))
+        for up, decode in zip(reversed(self.up), reversed(self.decoder), strict=True):
+            x = decode(torch.cat([up(x), skips.pop()], 1))
+        x = channels_to_space(self.head(x), self.unshuffle)
+        for axis, size in enumerate(spatial, start=2):
+            x = x.narrow(axis, 0, size)
+        return x
+
+    def folded(self) -> UNet:
+        """Copy for prediction: evaluation mode, each batch norm that follows a convolution folded into its weights."""
+        network = deepcopy(self).eval().requires_grad_(False)
+        for sequence in [module for module in network.modules() if isinstance(module, nn.Sequential)]:
+            for i in range(len(sequence) - 1):
+                first, second = sequence[i], sequence[i + 1]
+                if isinstance(first, Conv) and isinstance(second, Norm):
+                    sequence[i], sequence[i + 1] = fuse_conv_bn_eval(first, second), nn.Identity()
+        return network
+
+
+def plain(dims: int, inputs: int, outputs: int) -> nn.Sequential:
+    """Two times convolution, batch norm, ReLU."""
+    conv, norm = CONV[dims], NORM[dims]
+    return nn.Sequential(
+        conv(inputs, outputs, 3, padding=1, bias=False),
+        norm(outputs),
+        nn.ReLU(inplace=True),
+        conv(outputs, outputs, 3, padding=1, bias=False),
+        norm(outputs),
+        nn.ReLU(inplace=True),
+    )
+
+
+class Residual(nn.Module):
+    """Pre-activation residual block: x + convolutions(x), the shortcut projected where the widths differ."""
+
+    def __init__(self, dims: int, inputs: int, outputs: int) -> None:
+        super().__init__()
+        conv, norm = CONV[dims], NORM[dims]
+        self.shortcut = conv(inputs, outputs, 1) if inputs != outputs else nn.Identity()
+        self.branch = nn.Sequential(
+            norm(inputs, momentum=MOMENTUM),
+            nn.ReLU(),
+            conv(inputs, outputs, 3, padding=1),
+            norm(outputs, momentum=MOMENTUM),
+            nn.ReLU(),
+            conv(outputs, outputs, 3, padding=1),
+        )
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.shortcut(x) + self.branch(x)
+
+
+def space_to_channels(x: Tensor, factor: int) -> Tensor:
+    """(B, C, [Z,] Y, X) -> (B, C·factor², [Z,] Y/factor, X/factor)."""
+    if factor == 1:
+        return x
+    blocks = x.unflatten(-1, (-1, factor)).unflatten(-3, (-1, factor))
+    return blocks.movedim((-1, -3), (2, 3)).flatten(1, 3)
+
+
+def channels_to_space(x: Tensor, factor: int) -> Tensor:
+    """The inverse of `space_to_channels`."""
+    if factor == 1:
+        return x
+    blocks = x.unflatten(1, (-1, factor, factor))
+    return blocks.movedim((2, 3), (-1, -3)).flatten(-4, -3).flatten(-2, -1)
+
+
+def _glorot(module: nn.Module) -> None:
+    if isinstance(module, Conv | Up):
+        nn.init.xavier_uniform_(module.weight)
+        if module.bias is not None:
+            nn.init.zeros_(module.bias)

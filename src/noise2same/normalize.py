@@ -1,0 +1,81 @@
+"""To zero mean and unit variance per channel, as Theorem 1 asks, and exactly back."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import ndimage
+
+
+@dataclass(frozen=True)
+class Normalization:
+    """Mean and standard deviation of each channel, in the image's own units."""
+
+    mean: tuple[float, ...]
+    std: tuple[float, ...]
+
+    @classmethod
+    def measure(cls, images: Iterable[NDArray]) -> Normalization:
+        """Pool the pixels of images of shape (N, C, [Z,] Y, X), leaving out NaN and infinite ones.
+
+        A channel that is constant keeps a scale of 1.
+        """
+        count, total, square, shift = 0.0, 0.0, 0.0, None
+        for image in images:
+            flat = np.moveaxis(image, 1, 0).reshape(image.shape[1], -1).astype(np.float64)
+            finite = np.isfinite(flat)
+            flat = np.where(finite, flat, 0)
+            if shift is None:  # sums of squares around a typical value keep their digits
+                shift = flat.sum(1) / np.maximum(finite.sum(1), 1)
+            centred = np.where(finite, flat - shift[:, None], 0)
+            count = count + finite.sum(1)
+            total = total + centred.sum(1)
+            square = square + (centred**2).sum(1)
+        assert shift is not None, "no image to measure"
+        offset = total / np.maximum(count, 1)
+        variance = np.maximum(square / np.maximum(count, 1) - offset**2, 0)
+        std = np.where(variance > 1e-20 * np.maximum(1, (shift + offset) ** 2), np.sqrt(variance), 1.0)
+        return cls(tuple((shift + offset).tolist()), tuple(std.tolist()))
+
+    def apply(self, image: NDArray) -> NDArray[np.float32]:
+        """(N, C, [Z,] Y, X) in any units -> float32 with zero mean and unit variance."""
+        mean, std = self._columns(image.ndim)
+        return ((image - mean) / std).astype(np.float32)
+
+    def undo(self, image: NDArray) -> NDArray[np.float64]:
+        """Normalised (N, C, [Z,] Y, X) -> the image's own units."""
+        mean, std = self._columns(image.ndim)
+        return image * std + mean
+
+    def _columns(self, ndim: int) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        shape = (-1, *(1,) * (ndim - 2))
+        return np.asarray(self.mean).reshape(shape), np.asarray(self.std).reshape(shape)
+
+
+def to_dtype(image: NDArray, dtype: np.dtype) -> NDArray:
+    """Convert to `dtype`: integers are rounded and clipped to their range, never wrapped around."""
+    if np.issubdtype(dtype, np.integer):
+        limits = np.iinfo(dtype)
+        image = np.clip(np.rint(image), limits.min, limits.max)
+    return image.astype(dtype, copy=False)
+
+
+def fill_invalid(image: NDArray) -> tuple[NDArray, NDArray[np.bool_] | None]:
+    """Replace each NaN or infinite pixel of (N, C, [Z,] Y, X) by its nearest finite neighbour in the same channel.
+
+    Returns the filled image and the mask of finite pixels, or the image itself and None where all are finite.
+    """
+    finite = np.isfinite(image)
+    if finite.all():
+        return image, None
+    filled = image.copy()
+    for plane, ok in zip(filled.reshape(-1, *image.shape[2:]), finite.reshape(-1, *image.shape[2:]), strict=True):
+        if not ok.any():
+            plane[...] = 0
+        elif not ok.all():
+            nearest = ndimage.distance_transform_edt(~ok, return_distances=False, return_indices=True)
+            plane[...] = plane[tuple(nearest)]
+    return filled, finite

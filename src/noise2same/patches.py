@@ -1,0 +1,115 @@
+"""Images on the device to augmented training batches: one random draw, one gather."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+
+from noise2same.padding import reflect_to
+
+
+class Batch(NamedTuple):
+    """Patches of shape (B, C, [Z,] Y, X), in normalised units."""
+
+    x: Tensor
+    """The noisy patches."""
+    target: Tensor | None = None
+    """What a supervised method learns to predict, aligned with `x`."""
+    valid: Tensor | None = None
+    """False where a pixel was NaN or infinite and must not enter a loss; None where all are valid."""
+
+
+class Patches:
+    """Random patches of a list of images, each position of each image equally likely.
+
+    All images lie end to end in one array of pixels, so that any mix of sizes is served by one gather. Rotations by 90°
+    and flips in the YX plane are done in the indices and cost nothing.
+
+    Parameters
+    ----------
+    images : sequence of Tensor
+        Normalised noisy images of shape (N, C, [Z,] Y, X), with the same C; N and the sizes may differ.
+    patch : sequence of int
+        Size of a patch, ([Z,] Y, X) with Y = X. Smaller images are reflect-padded to it.
+    batch : int
+        Number of patches drawn at once.
+    targets : sequence of Tensor, optional
+        One for each image and of its shape.
+    valid : sequence of Tensor of bool, optional
+        One for each image and of its shape, False on pixels to ignore.
+    """
+
+    def __init__(
+        self,
+        images: Sequence[Tensor],
+        *,
+        patch: Sequence[int],
+        batch: int,
+        targets: Sequence[Tensor] | None = None,
+        valid: Sequence[Tensor] | None = None,
+    ) -> None:
+        self.patch, self.batch = tuple(patch), batch
+        self.device = images[0].device
+        self.pixels = self._end_to_end(images)
+        self.targets = None if targets is None else self._end_to_end(targets)
+        self.valid = None if valid is None else self._end_to_end(valid)
+        sizes = [
+            [max(size, edge) for size, edge in zip(image.shape[2:], self.patch, strict=True)]
+            for image in images
+            for _ in range(len(image))
+        ]
+        self.sizes = torch.tensor(sizes, device=self.device)
+        pixels = self.sizes.prod(1)
+        self.offsets = pixels.cumsum(0) - pixels
+        self.corners = self.sizes - torch.tensor(self.patch, device=self.device) + 1
+        self.last = self.corners.prod(1).cumsum(0)
+
+    def to(self, device: torch.device) -> None:
+        """Move all images to `device`, where batches are then drawn."""
+        for name, value in vars(self).items():
+            if isinstance(value, Tensor):
+                setattr(self, name, value.to(device))
+        self.device = device
+
+    def draw(self, generator: torch.Generator) -> Batch:
+        """Draw the next batch."""
+        index = self._indices(generator)
+        x = self._gather(self.pixels, index)
+        target = None if self.targets is None else self._gather(self.targets, index)
+        valid = None if self.valid is None else self._gather(self.valid, index)
+        return Batch(x, target, valid)
+
+    def _indices(self, generator: torch.Generator) -> Tensor:
+        """Positions in the array of all pixels of one random, augmented batch of patches: (B, [Z,] Y, X)."""
+        device, edge = self.device, self.patch[-1]
+        place = torch.randint(int(self.last[-1]), (self.batch,), generator=generator, device=device)
+        image = torch.searchsorted(self.last, place, right=True)
+        place = place - (self.last[image] - self.corners[image].prod(1))
+        sizes, corners = self.sizes[image], self.corners[image]
+        strides: list[Tensor] = []
+        start, stride = self.offsets[image], torch.ones_like(image)
+        for axis in reversed(range(len(self.patch))):
+            strides.insert(0, stride)
+            start = start + (place % corners[:, axis]) * stride
+            place = place // corners[:, axis]
+            stride = stride * sizes[:, axis]
+        flip_y, flip_x, turn = torch.randint(2, (3, self.batch, 1), generator=generator, device=device)
+        steps = torch.arange(edge, device=device)
+        rows, columns = strides[-2][:, None], strides[-1][:, None]
+        y = torch.where(flip_y > 0, edge - 1 - steps, steps) * torch.where(turn > 0, columns, rows)
+        x = torch.where(flip_x > 0, edge - 1 - steps, steps) * torch.where(turn > 0, rows, columns)
+        index = start[:, None, None] + y[:, :, None] + x[:, None, :]
+        if len(self.patch) == 3:
+            z = torch.arange(self.patch[0], device=device) * strides[0][:, None]
+            index = index[:, None] + z[:, :, None, None]
+        return index
+
+    def _gather(self, pixels: Tensor, index: Tensor) -> Tensor:
+        return pixels[index.flatten()].unflatten(0, tuple(index.shape)).movedim(-1, 1)
+
+    def _end_to_end(self, images: Sequence[Tensor]) -> Tensor:
+        """Images (N, C, [Z,] Y, X) -> all their pixels, (pixels, C)."""
+        return torch.cat([reflect_to(image, self.patch).movedim(1, -1).flatten(0, -2) for image in images])

@@ -1,0 +1,179 @@
+"""Prediction in overlapping tiles that are blended smoothly, one row of tiles in memory at a time."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from functools import reduce
+from itertools import product
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from noise2same import axes as ax
+from noise2same.device import is_out_of_memory
+from noise2same.normalize import Normalization, fill_invalid, to_dtype
+from noise2same.padding import reflect_to
+
+TILE = {2: (256, 256), 3: (32, 128, 128)}
+"""Largest tile, ([Z,] Y, X): small enough for a processor's cache, large enough that overlap costs little."""
+OVERLAP = {2: (32, 32), 3: (8, 16, 16)}
+BATCH_PIXELS = {"cpu": 2**18, "mps": 2**20, "cuda": 2**22}
+"""Pixels that go through the network at once."""
+
+
+def predict(
+    network: nn.Module,
+    data: Any,
+    axes: str,
+    out: Any,
+    *,
+    normalization: Normalization | None,
+    augment: bool = False,
+    tile: Sequence[int] | None = None,
+    advance: Callable[[float], None] = lambda share: None,
+) -> int:
+    """Denoise `data` into `out`, both of the same shape and indexed piece by piece, so either may lie on disk.
+
+    Parameters
+    ----------
+    network : Module
+        Maps normalised (B, C, [Z,] Y, X) to the same shape. A `multiple` attribute names the sizes it strides by, to
+        which tiles are aligned so that they see the same grid as the whole image would.
+    data, out : array-like
+        Anything that can be sliced: NumPy arrays, memory maps, zarr arrays. Values are converted to the dtype of `out`,
+        integers rounded and clipped; NaN and infinite pixels pass through.
+    axes : str
+        Axes of both.
+    normalization : Normalization, optional
+        None normalises each image by its own statistics.
+    augment : bool
+        Average over the eight rotations and flips in the YX plane; eight times the work.
+    tile : sequence of int, optional
+        Largest tile, ([Z,] Y, X); halved, as often as it takes, when memory runs out.
+    advance : callable
+        Told, again and again, which share of the work has been done since the last time.
+
+    Returns
+    -------
+    int
+        Number of NaN and infinite pixels that were passed through.
+    """
+    passed = 0
+    sources, targets = ax.samples(data, axes), ax.samples(out, axes)
+    tile = tuple(tile or TILE[len(sources[0].size)])
+    for source, target in zip(sources, targets, strict=True):
+        reported = 0.0
+
+        def report(share: float) -> None:
+            nonlocal reported
+            if share > reported:  # work repeated after running out of memory is not told twice
+                advance((share - reported) / len(sources))
+                reported = share
+
+        own = normalization or Normalization.measure(
+            source.read(start, start + 64) for start in range(0, source.size[0], 64)
+        )
+        while True:
+            try:
+                passed += _predict_sample(network, source, target, own, tile, augment, report)
+                break
+            except (RuntimeError, MemoryError) as error:
+                if not is_out_of_memory(error) or max(tile) <= 32:
+                    raise
+                tile = tuple(max(16, edge // 2) for edge in tile)
+    return passed
+
+
+def _predict_sample(
+    network: nn.Module,
+    source: ax.Sample,
+    target: ax.Sample,
+    normalization: Normalization,
+    tile: Sequence[int],
+    augment: bool,
+    report: Callable[[float], None],
+) -> int:
+    """Denoise one image, row of tiles by row of tiles along its first spatial axis; count what is passed through."""
+    size, dims = source.size, len(source.size)
+    device = next((parameter.device for parameter in network.parameters()), torch.device("cpu"))
+    multiple = getattr(network, "multiple", (1,) * dims)
+    first, *others = (Tiles(*along) for along in zip(size, tile, OVERLAP[dims], multiple, strict=True))
+    places = list(product(*(range(len(plan.starts)) for plan in others)))
+    shape = (first.length, *(plan.length for plan in others))
+    together = max(1, BATCH_PIXELS[device.type] // math.prod(shape))
+    unfinished, passed = None, 0  # `unfinished`: the part of the last row of tiles that this one still adds to
+    for row, (start, end) in enumerate(zip(first.starts, [*first.starts[1:], size[0]], strict=True)):
+        raw = source.read(start, min(start + first.length, size[0]))
+        filled, finite = fill_invalid(raw)
+        noisy = normalization.apply(filled)
+        blended = np.zeros(noisy.shape[1:], np.float32)
+        if unfinished is not None:
+            blended[:, : unfinished.shape[1]] += unfinished
+        for i in range(0, len(places), together):
+            batch = places[i : i + together]
+            boxes = [tuple(plan.box(k) for plan, k in zip(others, place, strict=True)) for place in batch]
+            tiles = [reflect_to(torch.from_numpy(noisy[:, :, :, *box]), shape) for box in boxes]
+            clean = forward(network, torch.cat(tiles).to(device), augment).cpu().numpy()
+            for one, place, box in zip(clean, batch, boxes, strict=True):
+                weights = [first.weights[row], *(plan.weights[k] for plan, k in zip(others, place, strict=True))]
+                weight = reduce(np.multiply.outer, weights)
+                blended[:, :, *box] += weight * one[:, *map(slice, weight.shape)]
+            report((row + (i + len(batch)) / len(places)) / len(first.starts))
+        done, unfinished = blended[:, : end - start], blended[:, end - start :]
+        result = to_dtype(normalization.undo(done[None]), target.array.dtype)
+        if finite is not None:
+            keep = finite[:, :, : end - start]
+            result = np.where(keep, result, raw[:, :, : end - start])
+            passed += int((~keep).sum())
+        target.write(start, end, result)
+    return passed
+
+
+class Tiles:
+    """How one axis is cut: starts of the tiles, their common length, and weights that add up to one at each pixel.
+
+    Tiles are as few as the largest allowed length permits and then as short as they can be. The weight of a tile falls
+    smoothly to zero over its overlap with a neighbour, so that what a tile knows least about counts least.
+    """
+
+    def __init__(self, size: int, longest: int, overlap: int, multiple: int) -> None:
+        longest = max(multiple, longest // multiple * multiple)
+        overlap = min(overlap, longest // 2)
+        count = 1 if size <= longest else -(-(size - overlap) // (longest - overlap))
+        self.size = size
+        self.length = _up(-(-(size + (count - 1) * overlap) // count), multiple)
+        step = (size - self.length) / max(1, count - 1)
+        self.starts = [_up(int(i * step), multiple) for i in range(count)]
+        windows = np.zeros((count, size))
+        for window, start in zip(windows, self.starts, strict=True):
+            at = np.arange(start, min(start + self.length, size))
+            rise = at - start + 0.5 if start > 0 else np.full(len(at), np.inf)
+            fall = start + self.length - at - 0.5 if start + self.length < size else np.full(len(at), np.inf)
+            distance = np.minimum(np.minimum(rise, fall) / max(1, overlap), 1)
+            window[at] = np.sin(np.pi / 2 * distance) ** 2
+        windows /= windows.sum(0)
+        self.weights = [w[self.box(k)].astype(np.float32) for k, w in enumerate(windows)]
+
+    def box(self, k: int) -> slice:
+        """Pixels of the image under tile k."""
+        return slice(self.starts[k], min(self.starts[k] + self.length, self.size))
+
+
+@torch.inference_mode()
+def forward(network: nn.Module, x: Tensor, augment: bool) -> Tensor:
+    """One pass of (B, C, [Z,] Y, X), or the mean over the eight rotations and flips of its YX plane."""
+    if not augment:
+        return network(x)
+    total = torch.zeros_like(x)
+    for turns, flip in product(range(4), (False, True)):
+        turned = torch.rot90(x, turns, (-2, -1))
+        clean = network(turned.flip(-1)).flip(-1) if flip else network(turned)
+        total += torch.rot90(clean, -turns, (-2, -1))
+    return total / 8
+
+
+def _up(value: int, multiple: int) -> int:
+    return -(-value // multiple) * multiple
