@@ -1,0 +1,68 @@
+"""BSD68, σ = 25: Noise2Same against the same network trained on clean targets for the same minutes (Noise2True)."""
+
+from __future__ import annotations
+
+import argparse
+
+import numpy as np
+import record
+import torch
+from numpy.typing import NDArray
+
+from noise2same import Config, Denoiser, training
+from noise2same.device import pick
+from noise2same.methods.noise2same import mean_square
+from noise2same.metrics import psnr
+from noise2same.noise.synthesise import gaussian
+from noise2same.normalize import Normalization
+from noise2same.patches import Patches
+
+
+class Noise2True:
+    """Supervised training: the mean squared error to the clean image."""
+
+    def __init__(self, config: Config, sigma: float) -> None:
+        pass
+
+    def __call__(self, network, batch, generator):
+        return {"supervised": mean_square(network(batch.x) - batch.target, None)}
+
+
+def noise2true(config: Config, noisy: list[NDArray], clean: list[NDArray]) -> Denoiser:
+    model = Denoiser(config)
+    model.normalization = Normalization.measure(image[None, None] for image in noisy)
+    x, y = ([torch.from_numpy(model.normalization.apply(i[None, None])) for i in images] for images in (noisy, clean))
+    patches = Patches(x, targets=y, patch=config.patch_of(2), batch=config.batch_of(2))
+    model.network = model.new_network()
+    outcome = training.fit(model.network, Noise2True(config, 0), patches, config, device=pick())
+    model.summary = {"steps": outcome.steps, "sigma": None, "lambda_inv": None}
+    return model
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--minutes", type=float, default=20)
+    minutes = parser.parse_args().minutes
+    rng = np.random.default_rng(0)
+    clean, test = record.grey_images("bsd/Train400"), record.grey_images("bsd/BSD68")
+    noisy, test_noisy = ([gaussian(image, 25, rng) for image in images] for images in (clean, test))
+    config = Config(minutes=minutes)
+    models = {
+        "noisy input": None,
+        "noise2same": Denoiser(config).fit(noisy),
+        "noise2true": noise2true(config, noisy, clean),
+    }
+    rows = []
+    for name, model in models.items():
+        for augment in (False, True) if model else (False,):
+            outputs = [model.denoise(x, augment=augment) if model else x for x in test_noisy]
+            score = np.mean([psnr(y, out, data_range=255) for y, out in zip(test, outputs, strict=True)])
+            summary = model.summary if model else {}
+            row = {"method": name + " + 8-fold augmentation" * augment, "PSNR (dB)": round(float(score), 2)}
+            rows.append(row | {"steps": summary.get("steps"), "lambda_inv": summary.get("lambda_inv")})
+    text = f"# BSD68, σ = 25\n\nTrained on Train400, one noisy realisation, {minutes:g} minutes each, preset fast."
+    record.write("bsd68", rows, text + " Mean PSNR of the 68 test images.")
+
+
+if __name__ == "__main__":
+    main()

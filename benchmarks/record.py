@@ -1,0 +1,62 @@
+"""What every benchmark shares: the data, and results as JSON with where they came from, beside a rendered table."""
+
+from __future__ import annotations
+
+import json
+import os
+import platform
+import shlex
+import subprocess
+import sys
+from datetime import UTC, datetime
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+import imageio.v3 as imageio
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+HERE = Path(__file__).parent
+DATA = Path(os.environ.get("NOISE2SAME_DATA", HERE.parent.parent / "shared" / "data"))
+
+
+def grey_images(folder: str) -> list[NDArray[np.float32]]:
+    """All PNG files of a folder of the data, sorted, as float32 in 0 to 255."""
+    return [imageio.imread(path).astype(np.float32) for path in sorted((DATA / folder).glob("*.png"))]
+
+
+def provenance() -> dict[str, Any]:
+    """Commit, machine, versions and command of this run."""
+    git = ["git", "-C", str(HERE)]
+    commit = subprocess.run([*git, "rev-parse", "--short", "HEAD"], capture_output=True, text=True).stdout.strip()
+    changed = subprocess.run([*git, "status", "--porcelain", "../src"], capture_output=True, text=True).stdout.strip()
+    return {
+        "command": shlex.join(["python", *sys.argv]),
+        "commit": commit + (" with changes" if changed else ""),
+        "date": datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC"),
+        "machine": f"{cpu_name()}, {os.cpu_count()} cores, no GPU used",
+        "threads": torch.get_num_threads(),
+        "versions": {"python": platform.python_version(), "torch": version("torch"), "lightning": version("lightning")},
+    }
+
+
+def cpu_name() -> str:
+    """The processor's own name, where Linux tells it."""
+    lines = Path("/proc/cpuinfo").read_text().splitlines() if Path("/proc/cpuinfo").exists() else []
+    return next((line.split(": ")[1] for line in lines if line.startswith("model name")), platform.processor())
+
+
+def write(name: str, rows: list[dict[str, Any]], text: str) -> None:
+    """Write results/NAME.json and NAME.md: `text`, the rows as a table, and the provenance."""
+    source = provenance()
+    (HERE / "results").mkdir(exist_ok=True)
+    (HERE / "results" / f"{name}.json").write_text(json.dumps({"provenance": source, "rows": rows}, indent=2) + "\n")
+    columns = list(rows[0])
+    lines = [" | ".join(columns), " | ".join("---" for _ in columns)]
+    lines += [" | ".join(str(row[column]) for column in columns) for row in rows]
+    table = "\n".join(f"| {line} |" for line in lines)
+    origin = f"`{source['command']}`, commit {source['commit']}, {source['date']}, {source['machine']}."
+    (HERE / f"{name}.md").write_text(f"{text}\n\n{table}\n\n{origin}\n")
+    print(f"{text}\n\n{table}\n")
