@@ -62,7 +62,7 @@ class Config(BaseModel):
     ] = False
 
     block: Annotated[Literal["plain", "residual"], Field(description="Building block of the U-Net.")] = "plain"
-    features: Annotated[int, Field(ge=1, le=512, description="Feature maps at the finest level.")] = 64
+    features: Annotated[int, Field(ge=1, le=512, description="Feature maps at the finest level.")] = 32
     levels: Annotated[int, Field(ge=1, le=6, description="Resolutions of the U-Net.")] = 3
     unshuffle: Annotated[int, Field(ge=1, le=4, description="Pixels per side stacked as channels at the input.")] = 2
 

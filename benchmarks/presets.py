@@ -1,0 +1,74 @@
+"""A handful of settings for the fast preset, one thread each and as many at once as there are cores.
+
+Each candidate changes the preset in one way and is trained on BSD's Train400 (σ = 25, tested on every third image of
+BSD68) and on one image alone (camera, σ = 25), for the same minutes.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+from concurrent.futures import ProcessPoolExecutor
+from typing import Any
+
+import numpy as np
+import record
+import torch
+from skimage import data
+
+from noise2same import Config, Denoiser
+from noise2same.metrics import psnr
+from noise2same.noise.synthesise import gaussian
+
+CANDIDATES: dict[str, dict[str, Any]] = {
+    "fast": {},
+    "48 features": {"features": 48},
+    "24 features": {"features": 24},
+    "32 features at full resolution": {"unshuffle": 1},
+    "16 features at full resolution": {"unshuffle": 1, "features": 16},
+    "4 levels": {"levels": 4},
+    "2 levels": {"levels": 2},
+    "batch 8": {"batch": 8},
+    "learning rate 3e-3": {"learning_rate": 3e-3},
+    "all of the batch masked, 0.5 %": {"masked_fraction": 1.0, "mask_density": 0.005},
+    "Gaussian fill": {"fill": "gaussian"},
+    "λ = 2": {"lambda_inv": 2.0},
+    "no weight average": {"ema": 0.0},
+    "each image normalised by itself": {"normalization": "image"},
+}
+
+
+def measure(name: str, minutes: float) -> dict[str, Any]:
+    torch.set_num_threads(1)
+    rng = np.random.default_rng(0)
+    clean, test = record.grey_images("bsd/Train400"), record.grey_images("bsd/BSD68")
+    noisy, test_noisy = ([gaussian(image, 25, rng) for image in images] for images in (clean, test))
+    model = Denoiser(Config(minutes=minutes, **CANDIDATES[name])).fit(noisy, progress=False)
+    scores = [psnr(y, model.denoise(x), data_range=255) for y, x in list(zip(test, test_noisy, strict=True))[::3]]
+    camera = data.camera().astype(np.float32)
+    one = gaussian(camera, 25, rng)
+    alone = Denoiser(Config(minutes=minutes / 2, **CANDIDATES[name])).fit(one, progress=False)
+    return {
+        "candidate": name,
+        "BSD68 (dB)": round(float(np.mean(scores)), 2),
+        "steps": model.summary["steps"],
+        "camera alone (dB)": round(psnr(camera, alone.denoise(one), data_range=255), 2),
+        "steps ": alone.summary["steps"],
+        "λ": round(model.summary["lambda_inv"], 3),
+    }
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--minutes", type=float, default=3)
+    minutes = parser.parse_args().minutes
+    with ProcessPoolExecutor(os.cpu_count(), max_tasks_per_child=1) as pool:
+        rows = list(pool.map(measure, CANDIDATES, [minutes] * len(CANDIDATES)))
+    text = (
+        f"# Choosing the fast preset\n\n{minutes:g} minutes for BSD68, {minutes / 2:g} for camera, on one thread each."
+    )
+    record.write("presets", rows, text)
+
+
+if __name__ == "__main__":
+    main()
