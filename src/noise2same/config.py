@@ -72,7 +72,7 @@ class Config(BaseModel):
     batch: Annotated[
         int, Field(ge=1, description="Patches per step in 2D; in 3D as many as have the same number of pixels.")
     ] = 16
-    learning_rate: Annotated[float, Field(gt=0, lt=1, description="Adam's, at its highest.")] = 1e-3
+    learning_rate: Annotated[float, Field(gt=0, lt=1, description="Adam's, at its highest.")] = 3e-3
     schedule: Annotated[
         Literal["cosine", "halving"],
         Field(description="Learning rate over the budget: warm-up and cosine to zero, or ten times halved."),
@@ -115,9 +115,17 @@ class Config(BaseModel):
         try:
             return cls(**options)
         except ValidationError as error:
-            first = error.errors()[0]
-            name = str(first["loc"][0]).replace("_", "-") + ": " if first["loc"] else ""
-            raise InputError(f"{name}{first['msg'].removeprefix('Value error, ')}.") from None
+            first, *others = error.errors()
+            if not first["loc"]:
+                raise InputError(f"{first['msg'].removeprefix('Value error, ')}.") from None
+            name = str(first["loc"][0])
+            if first["type"] == "extra_forbidden":
+                names = ", ".join(cls.model_fields)
+                raise InputError(f"{name}: there is no such setting; there are {names}.") from None
+            # one problem for each type that would do
+            wanted = [first["msg"], *(one["msg"] for one in others if one["loc"][:1] == first["loc"][:1] != one["loc"])]
+            what = " or ".join(message.removeprefix("Input should be ") for message in wanted)
+            raise InputError(f"{name}={options[name]}: it should be {what}.") from None
 
     def patch_of(self, dims: int) -> tuple[int, ...]:
         """Size of a patch in `dims` dimensions."""

@@ -8,7 +8,7 @@ import math
 import os
 import warnings
 from collections.abc import Callable, Sequence
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import AbstractContextManager, nullcontext, suppress
 from pathlib import Path
 from typing import Any
 
@@ -34,6 +34,7 @@ from noise2same.prediction import predict
 Input = str | os.PathLike[str] | NDArray[Any] | io.Image
 FORMAT = 1
 """Version of the model file. A file with a higher one is refused."""
+OURS = "noise2same model: give a file that 'noise2same train' or Denoiser.save wrote"
 TRAINING_PIXELS = 2**28
 """Larger training sets are represented by this many pixels, taken as evenly spread slabs."""
 
@@ -148,6 +149,8 @@ class Denoiser:
         self._adopt(opened, resume)
         slabs, valid = self._normalized(opened)
         sigma = self._noise_level(slabs)
+        if self.config.method not in METHODS:
+            raise InputError(f"There is no method '{self.config.method}': use one of {', '.join(METHODS)}.")
         method = METHODS[self.config.method](self.config, sigma)
         dims = len(ax.spatial(self.axes))
         patches = Patches(
@@ -223,8 +226,8 @@ class Denoiser:
         if self.network is None:
             raise InputError("This denoiser is not trained yet: call fit or load a model first.")
         opened = open_images(image, axes, fallback=self.axes)[0]
-        self._check_fits(opened)
-        target = opened.dtype if dtype == "same" else _dtype(dtype)
+        self.check_fits(opened)
+        target = opened.dtype if dtype == "same" else dtype_of(dtype)
         network = self.network.folded().to(devices_.pick())
         sink: AbstractContextManager[Any]
         if output is None:
@@ -267,8 +270,10 @@ class Denoiser:
             partial.write_bytes(save(weights, {"noise2same": json.dumps(header)}))
             os.replace(partial, path)
         except OSError as error:
-            partial.unlink(missing_ok=True)
             raise InputError(f"{path} cannot be written: {error.strerror or error}.") from None
+        finally:
+            with suppress(OSError):
+                partial.unlink(missing_ok=True)
         return path
 
     @classmethod
@@ -284,7 +289,8 @@ class Denoiser:
             model.network = model.new_network()
             model.network.load_state_dict(weights)
         except (KeyError, TypeError, ValueError, RuntimeError) as error:
-            raise InputError(f"{path} is a damaged noise2same model: train it again.") from error
+            made = header.get("version", "an unknown version")
+            raise InputError(f"{path} is damaged, or does not fit this version (it is of {made}): train it again.") from error
         return model
 
     def new_network(self) -> UNet:
@@ -304,21 +310,25 @@ class Denoiser:
         """Take axes and channels from the training images, which must agree among each other."""
         first = images[0]
         if self.network is not None and resume:
-            self._check_fits(first)
+            self.check_fits(first)
         else:
             self.network = None
             self.axes, self.channels = first.axes, ax.channels(first.axes, first.shape)
         for image in images[1:]:
-            self._check_fits(image, f"{name_of(first)} has")
+            self.check_fits(image, f"{name_of(first)} has")
 
-    def _check_fits(self, image: io.Image, other: str = "the model takes") -> None:
+    def check_fits(self, image: io.Image, other: str = "the model takes") -> None:
+        """Raise InputError if an image has other channels or dimensions than those trained on."""
         channels = ax.channels(image.axes, image.shape)
         if channels != self.channels:
-            raise InputError(f"{name_of(image)} has {channels} channel(s) but {other} {self.channels}.")
+            raise InputError(
+                f"{name_of(image)} has {channels} channel(s) but {other} {self.channels}; "
+                "use images with the same channels, or the axes that make them so."
+            )
         here, there = len(ax.spatial(image.axes)), len(ax.spatial(self.axes))
         if here != there:
-            hint = "; give its axes with S instead of Z to denoise plane by plane" if here == 3 else ""
-            raise InputError(f"{name_of(image)} is {here}D (axes {image.axes}) but {other} {there}D{hint}.")
+            hint = "give its axes with S instead of Z to take it plane by plane" if here == 3 else "give its axes, or use others"
+            raise InputError(f"{name_of(image)} is {here}D (axes {image.axes}) but {other} {there}D; {hint}.")
 
     def _normalized(self, images: list[io.Image]) -> tuple[list[NDArray[np.float32]], list[NDArray[np.bool_]] | None]:
         """Training slabs in normalised units, (1, C, [Z,] Y, X) each, and which of their pixels count."""
@@ -390,21 +400,32 @@ def _read_model(path: Path) -> tuple[dict[str, Any], dict[str, torch.Tensor]]:
         with safe_open(path, "pt") as file:
             header = (file.metadata() or {}).get("noise2same")
             weights = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 (not a dict)
-    except (SafetensorError, OSError) as error:
-        what = "is truncated: copy it again" if "Incomplete" in str(error) else "is not a noise2same model"
+        fields = None if header is None else json.loads(header)
+        newer = fields is not None and fields["format"] > FORMAT
+    except (SafetensorError, OSError, ValueError, KeyError, TypeError) as error:
+        what = "is truncated: copy it again" if _is_cut(path, str(error)) else f"is not a {OURS}"
         raise InputError(f"{path} {what}.") from None
-    if header is None:
-        raise InputError(f"{path} is not a noise2same model: its header does not say so.")
-    fields = json.loads(header)
-    if fields["format"] > FORMAT:
-        raise InputError(f"{path} was made by noise2same {fields['version']}, newer than this one: upgrade noise2same.")
+    if fields is None:
+        raise InputError(f"{path} is not a {OURS}.")
+    if newer:
+        made = fields.get("version", "a later version")
+        raise InputError(f"{path} was made by noise2same {made}, newer than this {noise2same.__version__}: upgrade it.")
     return fields, weights
 
 
-def _dtype(name: str) -> np.dtype[Any]:
+def _is_cut(path: Path, reason: str) -> bool:
+    """Whether a file that cannot be read begins as a safetensors file does and ends too soon."""
+    with path.open("rb") as file:
+        start = file.read(9)
+    header = int.from_bytes(start[:8], "little")
+    return start[8:] == b"{" and (header + 8 > path.stat().st_size or "incomplete" in reason.lower())
+
+
+def dtype_of(name: str) -> np.dtype[Any]:
+    """Type of pixels by its name."""
     try:
         dtype = np.dtype(name)
-    except TypeError:
+    except (TypeError, ValueError, SyntaxError):
         raise InputError(f"dtype '{name}' is not known: use same, uint8, uint16, int16 or float32.") from None
     if dtype.kind not in "uif":
         raise InputError(f"dtype '{name}' cannot hold an image: use same, uint8, uint16, int16 or float32.")

@@ -20,7 +20,8 @@ def describe(device: torch.device) -> str:
         return f"the GPU ({torch.cuda.get_device_name(device)})"
     if device.type == "mps":
         return "the Apple GPU"
-    return f"the CPU ({torch.get_num_threads()} threads; no GPU found)"
+    threads = torch.get_num_threads()
+    return f"the CPU ({threads} thread{'s' * (threads > 1)}; no GPU found)"
 
 
 def is_out_of_memory(error: BaseException) -> bool:

@@ -17,9 +17,10 @@ from noise2same.device import is_out_of_memory
 from noise2same.normalize import Normalization, fill_invalid, to_dtype
 from noise2same.padding import reflect_to
 
-TILE = {2: (256, 256), 3: (32, 128, 128)}
+TILE = {2: (384, 384), 3: (48, 160, 160)}
 """Largest tile, ([Z,] Y, X): small enough for a processor's cache, large enough that overlap costs little."""
-OVERLAP = {2: (32, 32), 3: (8, 16, 16)}
+OVERLAP = {2: (48, 48), 3: (16, 32, 32)}
+"""Of neighbouring tiles: about the reach of the default network, so that no seam is left to see."""
 BATCH_PIXELS = {"cpu": 2**18, "mps": 2**20, "cuda": 2**22}
 """Pixels that go through the network at once."""
 
@@ -126,7 +127,10 @@ def _predict_sample(
         result = to_dtype(normalization.undo(done[None]), target.array.dtype)
         if finite is not None:
             keep = finite[:, :, : end - start]
-            result = np.where(keep, result, raw[:, :, : end - start])
+            bad = raw[:, :, : end - start]
+            if result.dtype.kind in "ui":  # which cannot hold them
+                bad = to_dtype(np.where(np.isnan(bad), 0, bad), result.dtype)
+            result = np.where(keep, result, bad)
             passed += int((~keep).sum())
         target.write(start, end, result)
     return passed
@@ -136,7 +140,8 @@ class Tiles:
     """How one axis is cut: starts of the tiles, their common length, and weights that add up to one at each pixel.
 
     Tiles are as few as the largest allowed length permits and then as short as they can be. The weight of a tile falls
-    smoothly to zero over its overlap with a neighbour, so that what a tile knows least about counts least.
+    smoothly to zero towards a neighbour, and the outer quarter of an overlap, where a tile misses most of the
+    surroundings of its pixels, does not count at all.
     """
 
     def __init__(self, size: int, longest: int, overlap: int, multiple: int) -> None:
@@ -152,7 +157,7 @@ class Tiles:
             at = np.arange(start, min(start + self.length, size))
             rise = at - start + 0.5 if start > 0 else np.full(len(at), np.inf)
             fall = start + self.length - at - 0.5 if start + self.length < size else np.full(len(at), np.inf)
-            distance = np.minimum(np.minimum(rise, fall) / max(1, overlap), 1)
+            distance = np.clip((np.minimum(rise, fall) - overlap / 4) / max(1, overlap / 2), 1e-3, 1)
             window[at] = np.sin(np.pi / 2 * distance) ** 2
         windows /= windows.sum(0)
         self.weights = [w[self.box(k)].astype(np.float32) for k, w in enumerate(windows)]

@@ -32,6 +32,7 @@ from noise2same.patches import Patches
 
 CHECKPOINT_SECONDS = 60.0
 """How much training a killed process can lose at most."""
+SIGNALS = (signal.SIGINT, signal.SIGTERM)
 
 
 @dataclass(frozen=True)
@@ -92,8 +93,8 @@ def fit(
         )
         try:
             trainer.fit(module, ckpt_path=str(checkpoint) if resume else None, weights_only=True)
-        except (RuntimeError, KeyError, EOFError) as error:
-            if resume and module.elapsed == 0:
+        except Exception as error:
+            if resume and module.started == 0:  # it failed before the first step
                 raise InputError(f"{checkpoint} does not fit this training; start again without resume.") from error
             raise
     if checkpoint is not None and trainer.is_global_zero and not module.interrupted:
@@ -138,6 +139,18 @@ class Training(lightning.LightningModule):
         else:  # workers draw different patches, also after a resume
             self.generator.manual_seed(self.config.seed + 1000 * self.global_rank + 1_000_003 * self.global_step)
         self.started = time.monotonic() - self.elapsed
+        self.handle_signals()  # again: Lightning has put its own handler of SIGTERM before ours
+
+    def handle_signals(self) -> None:
+        """Let Ctrl-C and SIGTERM end the run after the current step, where signals can be handled at all."""
+
+        def stop(number: int, frame: Any) -> None:
+            self.interrupted = True
+            signal.signal(signal.SIGINT, signal.default_int_handler)
+
+        if threading.current_thread() is threading.main_thread():
+            for number in SIGNALS:
+                signal.signal(number, stop)
 
     def on_train_batch_start(self, batch: Any, batch_idx: int) -> None:
         for group in self.trainer.optimizers[0].param_groups:
@@ -156,16 +169,16 @@ class Training(lightning.LightningModule):
         if self.average is not None:
             self.average.update_parameters(self.network)
         self.elapsed = time.monotonic() - self.started
-        done, stop = self._share_done(), self.interrupted
-        if self.trainer.world_size > 1:  # all workers must agree, or their learning rates drift apart
-            done, stop = self.trainer.strategy.broadcast((done, stop))
+        done, stop, save = self._share_done(), self.interrupted, time.monotonic() - self.saved >= CHECKPOINT_SECONDS
+        if self.trainer.world_size > 1:  # all workers must agree, or learning rates drift apart and saving deadlocks
+            done, stop, save = self.trainer.strategy.broadcast((done, stop, save))
         self.progress, self.interrupted = done, stop
         if self.progress >= 1 or stop:
             self.interrupted = self.progress < 1
             self.trainer.should_stop = True
         if self.global_step % 50 == 0 and not all(map(math.isfinite, self.read_terms().values())):
             raise InputError("Training diverged (its loss is not finite): try a lower learning rate.")
-        if self.checkpoint is not None and (self.interrupted or time.monotonic() - self.saved >= CHECKPOINT_SECONDS):
+        if self.checkpoint is not None and (self.interrupted or save):
             self._save(self.checkpoint)
 
     def on_save_checkpoint(self, checkpoint: dict[str, Any]) -> None:
@@ -203,7 +216,7 @@ class Training(lightning.LightningModule):
         """Share of the learning rate to use at this progress through the budget."""
         if self.config.schedule == "halving":
             return 0.5 ** int(10 * self.progress)
-        warm_up = min(1.0, (self.global_step + 1) / 50)
+        warm_up = min(1.0, (self.global_step + 1) / 20)
         return warm_up * 0.5 * (1 + math.cos(math.pi * min(self.progress, 1.0)))
 
     def _mix(self, average: Tensor, current: Tensor, count: Tensor | int) -> Tensor:
@@ -259,6 +272,10 @@ class ProgressBar(lightning.Callback):
 
 def loggers(folder: Path) -> list[Logger]:
     """CSV always, TensorBoard where it is installed."""
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise InputError(f"The folder {folder} for the log cannot be made: {error.strerror}; choose another.") from None
     found: list[Logger] = [CSVLogger(folder, name="", version="")]
     if find_spec("tensorboard"):
         found.append(TensorBoardLogger(folder, name="", version=""))
@@ -267,30 +284,26 @@ def loggers(folder: Path) -> list[Logger]:
 
 @contextmanager
 def stop_on_signal(module: Training) -> Iterator[None]:
-    """The first Ctrl-C or SIGTERM ends training after the current step; a second one is an ordinary interrupt."""
-    if threading.current_thread() is not threading.main_thread():
-        yield
-        return
-
-    def stop(number: int, frame: Any) -> None:
-        module.interrupted = True
-        signal.signal(signal.SIGINT, signal.default_int_handler)
-
-    before = {number: signal.signal(number, stop) for number in (signal.SIGINT, signal.SIGTERM)}
+    """The first Ctrl-C or SIGTERM ends training after the current step; a second Ctrl-C is an ordinary interrupt."""
+    before = {number: signal.getsignal(number) for number in SIGNALS}
+    module.handle_signals()
     try:
         yield
     finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
+        if threading.current_thread() is threading.main_thread():
+            for number, handler in before.items():
+                signal.signal(number, handler)
 
 
 @contextmanager
 def quiet_lightning() -> Iterator[None]:
     """Keep Lightning's advice about data loaders and accelerators off the terminal; errors still come through."""
-    log = logging.getLogger("lightning.pytorch")
-    level = log.level
-    log.setLevel(logging.ERROR)
+    logs = [logging.getLogger(name) for name in ("lightning.pytorch", "lightning.fabric")]
+    levels = [log.level for log in logs]
+    for log in logs:
+        log.setLevel(logging.ERROR)
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", module="lightning")
         yield
-    log.setLevel(level)
+    for log, level in zip(logs, levels, strict=True):
+        log.setLevel(level)

@@ -3,22 +3,25 @@
 from __future__ import annotations
 
 import json
+import math
 import os
 import sys
 import warnings
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, NoReturn
 
 import typer
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeRemainingColumn
-from rich.table import Table
+from rich.table import Column, Table
+from rich.text import Text
 
 from noise2same import __version__, io
 from noise2same.config import Config
 from noise2same.errors import InputError
+from noise2same.io.paths import check_place
 
 if TYPE_CHECKING:
     from noise2same.denoiser import Denoiser
@@ -31,14 +34,17 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 console = Console(stderr=True, highlight=False, soft_wrap=True)
+UsageError = typer.BadParameter.__mro__[2]  # click's ClickException; where click is depends on the version of typer
 
 
 def setting(name: str, *flags: str) -> Any:
-    """Option of the command line for a field of `Config`, with its description."""
-    return typer.Option(*flags, help=Config.model_fields[name].description, rich_help_panel="Training")
+    """Option of the command line for a field of `Config`, with its description and default."""
+    field = Config.model_fields[name]
+    shown = False if field.default is None else str(field.default)
+    return typer.Option(*flags, help=field.description, show_default=shown, rich_help_panel="Training")
 
 
-Inputs = Annotated[list[str], typer.Argument(metavar="IN...", help="Noisy images: files, folders or glob patterns.")]
+Inputs = Annotated[list[str], typer.Argument(metavar="IN", help="Noisy images: files, folders or glob patterns.")]
 Axes = Annotated[
     str | None,
     typer.Option(help="Letters of S, T, C, Z, Y, X, one per dimension, where a file does not say; ZYX is a volume."),
@@ -52,7 +58,12 @@ Sigma = Annotated[float | None, setting("sigma", "--sigma")]
 LambdaInv = Annotated[str | None, setting("lambda_inv", "--lambda-inv")]
 Settings = Annotated[
     list[str] | None,
-    typer.Option("--set", metavar="NAME=VALUE", help="Any other field of Config.", rich_help_panel="Training"),
+    typer.Option(
+        "--set",
+        metavar="NAME=VALUE",
+        help="Any other setting, such as features=48; a wrong name lists them all.",
+        rich_help_panel="Training",
+    ),
 ]
 Log = Annotated[
     Path | None, typer.Option(help="Folder for loss curves: CSV, and TensorBoard's.", rich_help_panel="Training")
@@ -65,7 +76,7 @@ def denoise(
     inputs: Inputs,
     output: Annotated[Path, typer.Option("--output", "-o", help="File to write, or folder for several inputs.")],
     model: Annotated[
-        Path | None, typer.Option(help="Trained model to use; without it, the inputs are trained on.")
+        Path | None, typer.Option("--model", "-m", help="Trained model to use; without it, the inputs are trained on.")
     ] = None,
     axes: Axes = None,
     dtype: Annotated[
@@ -86,35 +97,47 @@ def denoise(
     as_json: Json = False,
 ) -> None:
     """Denoise images; without --model, by training on them first."""
-    config = configure(
-        settings, preset=preset, minutes=minutes, steps=steps, seed=seed, sigma=sigma, lambda_inv=lambda_inv
-    )
+    training: dict[str, Any] = {
+        "preset": preset,
+        "minutes": minutes,
+        "steps": steps,
+        "seed": seed,
+        "sigma": sigma,
+        "lambda_inv": lambda_inv,
+    }
+    config = configure(settings, **training)
+    training |= {"set": settings or None, "log": log, "resume": resume or None}
+    given = [name.replace("_", "-") for name, value in training.items() if value is not None]
+    if model is not None and given:
+        raise InputError(f"--{given[0]} is for training, but --model is trained already: leave one of them out.")
     files = io.find(inputs)
-    outputs = plan_outputs(inputs, files, output)
-    from noise2same.denoiser import Denoiser, open_images
+    outputs = plan_outputs(inputs, files, output.expanduser())
+    from noise2same.denoiser import Denoiser, dtype_of, open_images
 
-    if model is not None:
-        denoiser = Denoiser.load(model)
-        images = open_images(files, axes, fallback=denoiser.axes)
-    else:
-        denoiser = Denoiser(config)
-        images = open_images(files, axes)
-    for image, target in zip(images, outputs, strict=True):
-        target.parent.mkdir(parents=True, exist_ok=True)
-        io.check_output(target, files, image, None if dtype == "same" else dtype)
-    kept = outputs[0].with_name(outputs[0].name.split(".")[0] + ".safetensors")
-    if model is None:
-        denoiser = run_training(denoiser, images, kept, resume=resume, log=log)
-    try:
-        for image, target in zip(images, outputs, strict=True):
-            with bar(f"Denoising {image.path.name if image.path else ''}") as advance:
-                denoiser.denoise(image, output=target, dtype=dtype, augment=augment, advance=advance)
-            console.print(f"{image.path} -> {target}")
-    except BaseException:
+    target_dtype = None if dtype == "same" else dtype_of(dtype)
+    denoiser = Denoiser(config) if model is None else Denoiser.load(model.expanduser())
+    sources = {file.resolve(): file for file in files}
+    with made_folder(outputs[0].parent):
+        for file, target in zip(files, outputs, strict=True):  # one after the other: there may be thousands
+            image = open_images(file, axes, fallback=None if model is None else denoiser.axes)[0]
+            if model is not None:
+                denoiser.check_fits(image)
+            io.check_output(target, [sources.get(target.resolve(), file)], image, target_dtype)
+        kept = outputs[0].with_name(stem(outputs[0]) + ".safetensors")
         if model is None:
-            denoiser.save(kept)
-            console.print(f"The trained model is kept in {kept}; use it with --model.")
-        raise
+            denoiser = run_training(denoiser, files, axes, kept, resume=resume, log=log)
+        try:
+            for file, target in zip(files, outputs, strict=True):
+                with bar(f"Denoising {file.name}") as advance:
+                    denoiser.denoise(file, axes, output=target, dtype=dtype, augment=augment, advance=advance)
+                tell(f"{file} -> {target}")
+        except BaseException:
+            if model is None:
+                denoiser.save(kept)
+                tell(f"The trained model is kept in {kept}; use it with --model.")
+            raise
+        if resume:
+            remove_interrupted(kept)
     if as_json:
         print_json({"outputs": [str(path) for path in outputs], "training": denoiser.summary})
 
@@ -141,25 +164,27 @@ def train(
     config = configure(
         settings, preset=preset, minutes=minutes, steps=steps, seed=seed, sigma=sigma, lambda_inv=lambda_inv
     )
+    model = model.expanduser()
     if model.suffix != ".safetensors":
-        raise InputError(f"{model}: a model file ends in .safetensors.")
-    if not model.parent.is_dir():
-        raise InputError(f"{model} cannot be written: {model.parent} is not a folder; create it first.")
+        raise InputError(f"{model}: the name of a model ends in .safetensors.")
+    check_place(model)
     files = io.find(inputs)
-    from noise2same.denoiser import Denoiser, open_images
+    main_process = devices * nodes == 1 or is_first_worker()
+    console.quiet = not main_process
+    from noise2same.denoiser import Denoiser
 
     denoiser = Denoiser(config)
     if resume and not checkpoint_of(model).exists():
         if not model.exists():
             raise InputError(f"There is nothing to resume: neither {model} nor {checkpoint_of(model)} exists.")
         denoiser = Denoiser.load(model)
-        denoiser.config = config
+        denoiser.config = keep_network(model, denoiser.config, config)
     denoiser = run_training(
-        denoiser, open_images(files, axes), model, resume=resume, log=log, devices=devices, nodes=nodes
+        denoiser, files, axes, model, resume=resume, log=log, devices=devices, nodes=nodes, save=main_process
     )
-    if is_main_process():
+    if main_process:
         denoiser.save(model)
-        console.print(f"Model written to {model}")
+        tell(f"Model written to {model}")
         if as_json:
             print_json({"model": str(model), "training": denoiser.summary})
 
@@ -181,15 +206,19 @@ def evaluate(
     rows: dict[str, dict[str, float]] = {}
     for ours, reference in pairs:
         a, b = io.read(reference, axes), io.read(ours, axes)
-        rows[ours.name] = metrics.evaluate(np.asarray(a.data), np.asarray(b.data), data_range=data_range, axes=a.axes)
+        try:
+            scores = metrics.evaluate(np.asarray(a.data), np.asarray(b.data), data_range=data_range, axes=a.axes)
+        except InputError as error:
+            raise InputError(f"{ours} against {reference}: {error}") from None
+        rows[ours.name] = scores
     mean = {name: float(np.mean([row[name] for row in rows.values()])) for name in next(iter(rows.values()))}
     if as_json:
         print_json({"mean": mean, "images": rows})
         return
-    table = Table("image", *mean)
+    table = Table(Column("image", overflow="fold"), *mean)
     for name, row in ({**rows, "mean": mean} if len(rows) > 1 else rows).items():
         table.add_row(name, *(f"{value:.2f} dB" if "psnr" in key else f"{value:.4f}" for key, value in row.items()))
-    Console().print(table)
+    results().print(table)
 
 
 @app.command()
@@ -214,11 +243,10 @@ def info(
     if as_json:
         print_json(facts)
         return
-    table = Table(show_header=False, title=str(model))
-    for name, value in facts.items():
-        for key, item in value.items() if isinstance(value, dict) else [("", value)]:
-            table.add_row(f"{name} {key}".strip(), str(item))
-    Console().print(table)
+    table = Table(show_header=False, title=Text(str(model)))
+    for name, value in flat(facts).items():
+        table.add_row(name, f"{value:.6g}" if isinstance(value, float) else str(value))
+    results().print(table)
 
 
 @app.command()
@@ -253,7 +281,8 @@ def configure(settings: Sequence[str] | None, **options: Any) -> Config:
 def plan_outputs(inputs: Sequence[str], files: Sequence[Path], output: Path) -> list[Path]:
     """Where each result goes: OUT itself for one file; a folder OUT of the same names for a folder or several."""
     several = len(files) > 1 or len(inputs) > 1 or io.find(inputs[:1]) != [Path(inputs[0]).expanduser()]
-    if not several and not output.is_dir() and not str(output).endswith(os.sep):
+    named = output.suffix and not (output.is_dir() and not io.supported(output))
+    if not several and named:
         return [output]
     if io.supported(output) and not output.is_dir():
         raise InputError(f"{output} is one file but there are several inputs: give a folder.")
@@ -268,23 +297,32 @@ def pair_files(predictions: list[Path], truths: list[Path]) -> list[tuple[Path, 
     """One file and one file, or files of the same name without suffix."""
     if len(predictions) == len(truths) == 1:
         return [(predictions[0], truths[0])]
-    by_name = {path.name.split(".")[0]: path for path in truths}
-    missing = [path.name for path in predictions if path.name.split(".")[0] not in by_name]
+    by_name = {stem(path): path for path in truths}
+    missing = [path for path in predictions if stem(path) not in by_name]
     if missing:
-        raise InputError(f"There is no truth of the same name for {', '.join(missing)}.")
-    return [(path, by_name[path.name.split(".")[0]]) for path in predictions]
+        raise InputError(f"There is no truth of the same name for {', '.join(map(str, missing[:3]))}: rename or add it.")
+    return [(path, by_name[stem(path)]) for path in predictions]
 
 
-def run_training(denoiser: Denoiser, images: Any, model: Path, **options: Any) -> Denoiser:
+def stem(path: Path) -> str:
+    """Name without the suffix of its format: 'a.1.ome.tif' -> 'a.1'."""
+    return path.stem[:-4] if path.stem.lower().endswith(".ome") else path.stem
+
+
+def run_training(
+    denoiser: Denoiser, files: list[Path], axes: str | None, model: Path, *, save: bool = True, **options: Any
+) -> Denoiser:
     """Train with a checkpoint beside the model. Interrupted, save what was learned, say how to go on, exit with 130."""
     checkpoint = checkpoint_of(model)
+    if not options["resume"] and checkpoint.exists():
+        tell(f"Starting anew; with --resume, the stopped run in {checkpoint} would go on.")
     if options["resume"] and not checkpoint.exists() and denoiser.network is None:
-        raise InputError(f"There is nothing to resume: {checkpoint} does not exist.")
-    denoiser.fit(images, checkpoint=checkpoint, say=console.print, **options)
+        raise InputError(f"There is nothing to resume: {checkpoint} does not exist; start without --resume.")
+    denoiser.fit(files, axes, checkpoint=checkpoint, say=tell, **options)
     if denoiser.summary["interrupted"]:
-        if is_main_process():
+        if save:
             denoiser.save(model)
-            console.print(
+            tell(
                 f"Interrupted at step {denoiser.summary['steps']}. What was learned is in {model}; "
                 "the same command with --resume goes on from here."
             )
@@ -292,28 +330,94 @@ def run_training(denoiser: Denoiser, images: Any, model: Path, **options: Any) -
     return denoiser
 
 
+def keep_network(model: Path, trained: Config, wanted: Config) -> Config:
+    """Settings for training a model further: the wanted ones, with the network it has."""
+    fields = ("block", "features", "levels", "unshuffle")
+    for name in fields:
+        if name in wanted.model_fields_set and getattr(wanted, name) != getattr(trained, name):
+            raise InputError(f"{model} was made with {name}={getattr(trained, name)}, which cannot change in a resume.")
+    return wanted.model_copy(update={name: getattr(trained, name) for name in fields})
+
+
+def remove_interrupted(model: Path) -> None:
+    """Delete the model that an interrupted run left, now that its resumed one is complete."""
+    from noise2same.denoiser import Denoiser
+
+    with suppress(InputError):
+        if Denoiser.load(model).summary.get("interrupted"):
+            model.unlink()
+
+
+@contextmanager
+def made_folder(folder: Path) -> Iterator[None]:
+    """Make a folder and its parents; what is made and still empty when something goes wrong is removed again."""
+    made = []
+    try:
+        for parent in reversed([folder, *folder.parents]):
+            if parent.exists() and not parent.is_dir():
+                raise InputError(f"{folder} cannot be made: {parent} is a file; choose another output.")
+            if not parent.exists():
+                parent.mkdir()
+                made.append(parent)
+        yield
+    except BaseException as error:
+        for parent in reversed(made):
+            with suppress(OSError):
+                parent.rmdir()
+        if isinstance(error, OSError) and not folder.is_dir():
+            raise InputError(f"{folder} cannot be made: {error.strerror}; choose another output.") from None
+        raise
+
+
 def checkpoint_of(model: Path) -> Path:
     """Where the state of an unfinished training of `model` is kept."""
-    return model.with_suffix(".ckpt")
+    return model.with_suffix(".unfinished.ckpt")  # not just .ckpt: that could be a file of the user's
 
 
-def is_main_process() -> bool:
-    """Whether this is the first worker, or the only one, of a training run."""
-    return os.environ.get("LOCAL_RANK", "0") == "0" and os.environ.get("NODE_RANK", "0") == "0"
+def is_first_worker() -> bool:
+    """Whether this is the first of the processes that Lightning, torchrun or SLURM started for one training run."""
+    ranks = ("RANK", "NODE_RANK", "GROUP_RANK", "LOCAL_RANK", "SLURM_PROCID")
+    return all(os.environ.get(name, "0") == "0" for name in ranks)
 
 
 @contextmanager
 def bar(title: str) -> Iterator[Any]:
     """Progress bar on stderr; yields what to call with each further share of the work."""
-    columns = (TextColumn(title), BarColumn(), TaskProgressColumn(), TimeRemainingColumn())
+    columns = (TextColumn(title, markup=False), BarColumn(), TaskProgressColumn(), TimeRemainingColumn())
     with Progress(*columns, console=console, disable=not console.is_terminal, transient=True) as progress:
         task = progress.add_task(title, total=1.0)
         yield lambda share: progress.advance(task, share)
 
 
+def tell(text: str, label: str = "", style: str = "") -> None:
+    """Write a line to stderr, as it is: what is in brackets in the name of a file is not markup."""
+    console.print(Text.assemble((label, style), text))
+
+
+def results() -> Console:
+    """Where tables go: stdout, wide enough for file names where it is not a terminal."""
+    return Console() if sys.stdout.isatty() else Console(width=160)
+
+
 def print_json(value: Any) -> None:
-    """Write JSON to stdout."""
-    typer.echo(json.dumps(value, indent=2))
+    """Write JSON to stdout; numbers it cannot hold (the PSNR of equal images is infinite) become null."""
+
+    def plain(item: Any) -> Any:
+        if isinstance(item, dict):
+            return {key: plain(inner) for key, inner in item.items()}
+        if isinstance(item, list | tuple):
+            return [plain(inner) for inner in item]
+        return None if isinstance(item, float) and not math.isfinite(item) else item
+
+    typer.echo(json.dumps(plain(value), indent=2, allow_nan=False))
+
+
+def flat(tree: dict[str, Any], prefix: str = "") -> dict[str, Any]:
+    """Nested dicts as one, with keys such as 'training terms invariance'."""
+    rows: dict[str, Any] = {}
+    for name, value in tree.items():
+        rows |= flat(value, f"{prefix}{name} ") if isinstance(value, dict) else {prefix + name: value}
+    return rows
 
 
 def show_version(value: bool) -> None:
@@ -334,15 +438,34 @@ def common(
 
 def main() -> None:
     """Run the command line: 0 done, 2 bad usage or input, 130 interrupted."""
-    warnings.showwarning = lambda message, *_, **__: console.print(f"[yellow]Warning:[/] {message}")
+    if not sys.warnoptions:  # what libraries warn each other about is not for users
+        warnings.simplefilter("ignore")
+        warnings.filterwarnings("always", category=UserWarning, module="noise2same")
+    warnings.showwarning = lambda message, *_, **__: tell(str(message), "Warning: ", "yellow")
     try:
-        app()
+        sys.exit(app(standalone_mode=False))
     except InputError as error:
-        console.print(f"[red]Error:[/] {error}")
+        fail(str(error))
+    except UsageError as error:
+        if type(error).__name__ != "NoArgsIsHelpError":  # the help has been shown then
+            context = getattr(error, "ctx", None)
+            hint = f" See {context.command_path} --help." if context else ""
+            fail(f"{' '.join(error.format_message().split()).removesuffix('.')}.{hint}")  # type: ignore[attr-defined]
         sys.exit(2)
-    except KeyboardInterrupt:
-        console.print("Interrupted.")
+    except OSError as error:
+        if error.filename is None:
+            raise
+        fail(f"{error.filename}: {error.strerror}.")
+    except (KeyboardInterrupt, typer.Abort):
+        tell("Interrupted.")
         sys.exit(130)
+
+
+def fail(message: str) -> NoReturn:
+    """Say what is wrong and exit."""
+    console.quiet = False
+    tell(message, "Error: ", "red")
+    sys.exit(2)
 
 
 if __name__ == "__main__":

@@ -70,6 +70,8 @@ def check_output(
 
 def output_name(path: Path) -> str:
     """File name for what is made from the image `path`: its own, or as PNG where its format is only read."""
+    if path.suffix.lower() not in formats.FORMATS:  # a Zarr folder may have any name
+        return f"{path.name}.zarr"
     return path.with_suffix(".png").name if path.suffix.lower() in formats.READ_ONLY else path.name
 
 

@@ -142,7 +142,7 @@ def space_to_channels(x: Tensor, factor: int) -> Tensor:
     if factor == 1:
         return x
     blocks = x.unflatten(-1, (-1, factor)).unflatten(-3, (-1, factor))
-    return blocks.movedim((-1, -3), (2, 3)).flatten(1, 3)
+    return blocks.movedim((-3, -1), (2, 3)).flatten(1, 3)
 
 
 def channels_to_space(x: Tensor, factor: int) -> Tensor:
@@ -150,7 +150,7 @@ def channels_to_space(x: Tensor, factor: int) -> Tensor:
     if factor == 1:
         return x
     blocks = x.unflatten(1, (-1, factor, factor))
-    return blocks.movedim((2, 3), (-1, -3)).flatten(-4, -3).flatten(-2, -1)
+    return blocks.movedim((2, 3), (-3, -1)).flatten(-4, -3).flatten(-2, -1)
 
 
 def _glorot(module: nn.Module) -> None:

@@ -1,0 +1,115 @@
+"""The loss of equation 6."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from torch import nn
+
+from noise2same.config import Config
+from noise2same.methods.noise2same import Noise2Same, root
+from noise2same.networks.unet import UNet
+from noise2same.patches import Batch
+
+
+class Copy(nn.Module):
+    def forward(self, x):
+        return x
+
+
+class Constant(nn.Module):
+    def forward(self, x):
+        return torch.zeros_like(x)
+
+
+def terms(network, batch, sigma=0.5, **options):
+    return Noise2Same(Config(**options), sigma)(network, batch, torch.Generator().manual_seed(0))
+
+
+def batch_of(*shape):
+    return Batch(torch.randn(shape, generator=torch.Generator().manual_seed(1)))
+
+
+@pytest.mark.parametrize(
+    ("options", "sigma", "expected"),
+    [
+        ({"lambda_inv": 2.0}, 0.3, 2.0),
+        ({"lambda_inv": "auto"}, 0.3, 0.6),
+        ({"lambda_inv": "auto"}, 5.0, 2.0),
+        ({"lambda_inv": "auto", "sigma": 10.0}, 0.25, 0.5),
+        ({"preset": "paper"}, 0.3, 2.0),
+    ],
+)
+def test_lambda(options, sigma, expected):
+    assert Noise2Same(Config(**options), sigma).lambda_inv == pytest.approx(expected)
+
+
+def test_lambda_stays_positive_without_noise():
+    assert Noise2Same(Config(), 0.0).lambda_inv > 0
+
+
+@pytest.mark.parametrize("shape", [(8, 2, 32, 32), (4, 1, 8, 32, 32)])
+@pytest.mark.parametrize("separate", [False, True])
+def test_copying_pays_in_invariance_a_constant_in_reconstruction(shape, separate):
+    batch = batch_of(*shape)
+    copy = terms(Copy(), batch, separate_passes=separate, masked_fraction=1.0)
+    constant = terms(Constant(), batch, separate_passes=separate)
+    assert copy["reconstruction"] == 0 and copy["invariance"] > 0.5
+    assert constant["invariance"] < 1e-4
+    assert constant["reconstruction"].item() == pytest.approx(1, abs=0.1)
+
+
+def test_value_of_the_equation_for_the_identity():
+    x = torch.zeros(4, 1, 64, 64)
+    loss = terms(Copy(), Batch(x), lambda_inv=2.0, fill="gaussian", masked_fraction=1.0, mask_density=0.1)
+    assert loss["invariance"].item() == pytest.approx(2 * 0.2, rel=0.1)
+
+
+def test_gradients_are_finite_where_the_invariance_is_zero():
+    value = torch.zeros((), requires_grad=True)
+    root(value).backward()
+    assert torch.isfinite(value.grad)
+    network = UNet(2, 1, features=4, levels=2, block="plain", unshuffle=1)
+    nn.init.zeros_(network.head[-1].weight)
+    sum(terms(network, batch_of(2, 1, 16, 16)).values()).backward()
+    assert all(torch.isfinite(parameter.grad).all() for parameter in network.parameters())
+
+
+def test_gradients_flow_through_both_passes():
+    calls = []
+
+    class Spy(nn.Module):
+        def forward(self, x):
+            out = (x * weight).requires_grad_()
+            out.retain_grad()
+            calls.append(out)
+            return out
+
+    weight = torch.ones((), requires_grad=True)
+    terms(Spy(), batch_of(4, 1, 32, 32), separate_passes=True, masked_fraction=1.0)["invariance"].backward()
+    assert len(calls) == 2 and all(call.grad.abs().sum() > 0 for call in calls)
+
+
+@pytest.mark.parametrize("preset", ["fast", "paper"])
+def test_how_often_the_network_is_called(preset):
+    sizes = []
+
+    class Spy(nn.Module):
+        def forward(self, x):
+            sizes.append(len(x))
+            return x
+
+    terms(Spy(), batch_of(16, 1, 32, 32), preset=preset)
+    assert sizes == ([16, 16] if preset == "paper" else [20])
+
+
+def test_invalid_pixels_count_nowhere():
+    x = batch_of(4, 1, 32, 32).x
+    valid = torch.ones_like(x, dtype=torch.bool)
+    valid[..., :16] = False
+    clean = terms(Copy(), Batch(x, valid=valid), masked_fraction=1.0, fill="gaussian")
+    x[..., :16] = 1e6
+    dirty = terms(Copy(), Batch(x, valid=valid), masked_fraction=1.0, fill="gaussian")
+    assert clean == dirty
+    nothing = terms(Constant(), Batch(x, valid=torch.zeros_like(valid)))
+    assert all(torch.isfinite(value) for value in nothing.values())

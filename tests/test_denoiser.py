@@ -1,0 +1,217 @@
+"""What a user holds: outcomes on real images, the model file, and the Python interface."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pytest
+import torch
+from safetensors.torch import load_file, save_file
+from skimage import data
+
+import noise2same as n2s
+from noise2same import denoiser as module
+from noise2same.apps.demo import volume
+from noise2same.config import Config
+from noise2same.errors import InputError
+from noise2same.metrics import psnr
+from noise2same.noise.synthesise import gaussian, poisson_gaussian
+
+TINY = {"steps": 2, "features": 4, "batch": 2, "patch": (8, 16, 16)}
+
+
+@pytest.fixture(scope="module")
+def tiny():
+    return n2s.train(np.random.default_rng(0).normal(100, 20, (40, 50)), progress=False, **TINY)
+
+
+def case(name):
+    rng = np.random.default_rng(0)
+    if name == "grey":
+        clean = data.camera()[100:356, 150:406]
+        return clean, gaussian(clean, 25, rng), "YX", {}
+    if name == "colour":
+        clean = data.chelsea()[30:222, 100:292]
+        return clean, gaussian(clean, 25, rng), "YXC", {}
+    if name == "16 bit":
+        clean = data.coins()[:192, :192].astype(np.float32) * 100
+        noisy = np.clip(poisson_gaussian(clean, gain=100.0, sigma=800.0, rng=rng), 0, 65535)
+        return clean, noisy.round().astype(np.uint16), "YX", {}
+    clean = volume(rng, (16, 96, 96))
+    return clean, poisson_gaussian(clean, gain=2.0, sigma=5.0, rng=rng), "ZYX", {"patch": (8, 32, 32)}
+
+
+@pytest.mark.parametrize(("name", "gain"), [("grey", 4), ("colour", 4), ("16 bit", 4), ("volume", 4)])
+def test_denoising_lowers_the_error(name, gain):
+    clean, noisy, axes, options = case(name)
+    denoised = n2s.denoise(noisy, axes, steps=150, features=16, progress=False, **options)
+    assert denoised.shape == noisy.shape and denoised.dtype == noisy.dtype
+    reach = float(np.ptp(clean))
+    assert psnr(clean, denoised, data_range=reach) > psnr(clean, noisy, data_range=reach) + gain
+
+
+def test_learns_from_real_microscopy(data_dir):
+    import imageio.v3 as imageio
+
+    noisy = [imageio.imread(path)[:256, :256] for path in sorted((data_dir / "w2s24" / "avg1").glob("*"))[:6]]
+    model = n2s.train(noisy, steps=120, features=16, progress=False)
+    clean = imageio.imread(sorted((data_dir / "w2s24" / "avg400").glob("*"))[0])[:256, :256]
+    from noise2same.metrics import psnr_affine
+
+    assert psnr_affine(clean, model.denoise(noisy[0])) > psnr_affine(clean, noisy[0]) + 2
+
+
+@pytest.mark.parametrize("dtype", ["uint8", "uint16", "int16", "float32", "float64"])
+@pytest.mark.parametrize(
+    ("shape", "axes"),
+    [((40, 50), "YX"), ((40, 50, 3), "YXC"), ((5, 40, 30), "ZYX"), ((3, 20, 30), "SYX"), ((2, 3, 4, 20, 10), "TCZYX")],
+)
+def test_shape_and_dtype_survive(shape, axes, dtype):
+    noisy = np.random.default_rng(0).integers(0, 255, shape).astype(dtype)
+    denoised = n2s.denoise(noisy, axes, progress=False, **TINY)
+    assert denoised.shape == shape and denoised.dtype == dtype
+
+
+def test_dtype_can_be_chosen(tiny):
+    noisy = np.random.default_rng(0).normal(0, 9, (20, 30)).astype(np.float32)
+    assert tiny.denoise(noisy, dtype="uint8").dtype == np.uint8
+    with pytest.raises(InputError, match="complex64"):
+        tiny.denoise(noisy, dtype="complex64")
+
+
+def test_many_images_of_different_sizes():
+    rng = np.random.default_rng(0)
+    model = n2s.train([rng.normal(size=shape) for shape in ((5, 9), (40, 40), (100, 17))], progress=False, **TINY)
+    assert model.summary["images"] == 3
+    assert model.denoise(rng.normal(size=(33, 1))).shape == (33, 1)
+
+
+def test_save_and_load(tiny, tmp_path):
+    path = tiny.save(tmp_path / "model.safetensors")
+    assert [item.name for item in tmp_path.iterdir()] == ["model.safetensors"]
+    again = n2s.Denoiser.load(path)
+    noisy = np.random.default_rng(1).normal(100, 20, (40, 50))
+    assert (again.denoise(noisy) == tiny.denoise(noisy)).all()
+    assert again.config == tiny.config and again.summary == tiny.summary and again.axes == "YX"
+
+
+def rewrite(path, change):
+    """Change the header of a model file, as another program or version would have written it."""
+    from safetensors import safe_open
+
+    with safe_open(path, "pt") as file:
+        header = json.loads(file.metadata()["noise2same"])
+    change(header)
+    save_file(load_file(path), path, {"noise2same": json.dumps(header)})
+
+
+@pytest.mark.parametrize(
+    ("spoil", "words"),
+    [
+        (lambda path: path.write_bytes(path.read_bytes()[:-100]), "truncated"),
+        (lambda path: path.write_bytes(path.read_bytes()[:5]), "not a noise2same model"),
+        (lambda path: path.write_text("hello " * 100), "not a noise2same model"),
+        (lambda path: save_file({"a": torch.zeros(3)}, path), "not a noise2same model"),
+        (lambda path: rewrite(path, lambda header: header.update(format=99, version="9.1")), "9.1, newer"),
+        (lambda path: rewrite(path, lambda header: header.pop("axes")), "damaged"),
+        (lambda path: rewrite(path, lambda header: header["config"].update(features=5)), "damaged"),
+        (lambda path: rewrite(path, lambda header: header["config"].update(features=-1)), "damaged"),
+        (lambda path: path.unlink(), "does not exist"),
+    ],
+)
+def test_model_files_that_cannot_be_used(tiny, tmp_path, spoil, words):
+    path = tiny.save(tmp_path / "model.safetensors")
+    spoil(path)
+    with pytest.raises(InputError, match=words) as error:
+        n2s.Denoiser.load(path)
+    assert "model.safetensors" in str(error.value)
+
+
+def test_what_does_not_fit_the_model_is_said(tiny):
+    with pytest.raises(InputError, match="3 channel"):
+        tiny.denoise(np.zeros((20, 20, 3)), "YXC")
+    with pytest.raises(InputError, match="plane by plane"):
+        tiny.denoise(np.zeros((5, 20, 20)), "ZYX")
+    with pytest.raises(InputError, match="not trained"):
+        n2s.Denoiser().denoise(np.zeros((20, 20)))
+
+
+@pytest.mark.parametrize(
+    ("image", "words"),
+    [
+        (np.full((20, 20), 7), "constant"),
+        (np.full((20, 20), np.nan), "no finite pixel"),
+        (np.zeros((0, 20)), "empty"),
+        (np.zeros((20, 20), complex), "complex128"),
+        (np.zeros((20, 20), object), "object"),
+        (np.zeros((9, 20, 20)), "axes"),
+    ],
+)
+def test_images_there_is_nothing_to_learn_from(image, words):
+    with pytest.raises(InputError, match=words):
+        n2s.train(image, progress=False, **TINY)
+
+
+def test_nan_pixels_are_left_out_counted_and_passed_through():
+    noisy = np.random.default_rng(0).normal(50, 5, (60, 60)).astype(np.float32)
+    noisy[3, 4:9], noisy[20, 20] = np.nan, np.inf
+    with pytest.warns(UserWarning, match="6 NaN or infinite"):
+        denoised = n2s.denoise(noisy, progress=False, **TINY)
+    assert (np.isnan(denoised) == np.isnan(noisy)).all() and np.isinf(denoised[20, 20])
+
+
+def test_a_large_set_is_represented_by_a_part(monkeypatch):
+    stack = np.random.default_rng(0).normal(size=(4, 400, 50))
+    monkeypatch.setattr(module, "TRAINING_PIXELS", stack.size // 4)
+    slabs = module.training_slabs(module.open_images(stack, "TYX")[0], 0.25, height=64)
+    assert sum(slab.size for slab in slabs) <= stack.size // 4 + 64 * 50
+    assert len(slabs) == 7
+    n2s.train(stack, "TYX", progress=False, **TINY)
+
+
+def test_the_noise_level_is_estimated_or_told():
+    rng = np.random.default_rng(0)
+    noisy = gaussian(data.camera(), 25, rng)
+    estimated = n2s.train(noisy, progress=False, **TINY).summary
+    told = n2s.train(noisy, progress=False, sigma=25, **TINY).summary
+    assert told["sigma"] == pytest.approx(25 / noisy.std(), rel=1e-3)
+    assert estimated["sigma"] == pytest.approx(told["sigma"], rel=0.1)
+    assert told["lambda_inv"] == pytest.approx(2 * told["sigma"])
+
+
+def test_images_can_be_normalised_each_by_itself():
+    rng = np.random.default_rng(0)
+    dim, bright = rng.normal(10, 1, (40, 40)), rng.normal(10_000, 1_000, (40, 40))
+    model = n2s.train([dim, bright], progress=False, normalization="image", **TINY)
+    assert abs(model.denoise(dim).mean() - 10) < 2
+    assert abs(model.denoise(bright).mean() - 10_000) < 2_000
+
+
+def test_the_paper_preset_trains():
+    noisy = np.random.default_rng(0).normal(size=(40, 40)).astype(np.float32)
+    model = n2s.train(noisy, preset="paper", steps=2, batch=2, progress=False)
+    assert model.config.features == 96 and model.config.block == "residual" and model.config.minutes is None
+    assert model.denoise(noisy).shape == noisy.shape
+
+
+def test_config_says_what_is_wrong():
+    for options, words in [
+        ({"steps": 5, "minutes": 1.0}, "not both"),
+        ({"sigma": 5.0, "lambda_inv": 1.0}, "not both"),
+        ({"preset": "slow"}, "preset"),
+        ({"fill": "zeros"}, "fill"),
+        ({"colour": "red"}, "colour"),
+        ({"patch": (8, 16, 32)}, "Y equal to X"),
+        ({"steps": 0}, "steps"),
+    ]:
+        with pytest.raises(InputError, match=words):
+            Config.of(**options)
+
+
+def test_presets_are_filled_in_under_what_is_given():
+    paper = Config(preset="paper")
+    assert (paper.steps, paper.minutes, paper.batch_of(2), paper.batch_of(3)) == (50_000, None, 64, 4)
+    assert Config(preset="paper", minutes=3.0).steps is None
+    assert Config(preset="paper", features=8).features == 8
+    assert Config(**paper.model_dump()) == paper

@@ -1,0 +1,70 @@
+"""Random patches of images of any sizes."""
+
+from __future__ import annotations
+
+import torch
+
+from noise2same.patches import Patches
+
+
+def generator():
+    return torch.Generator().manual_seed(0)
+
+
+def test_a_patch_is_a_rotated_or_flipped_window_of_its_image():
+    image = torch.arange(20 * 30.0).reshape(1, 1, 20, 30)
+    batch = Patches([image], patch=(8, 8), batch=64).draw(generator()).x
+    assert batch.shape == (64, 1, 8, 8)
+    orientations = set()
+    for patch in batch[:, 0]:
+        corner = int(patch.min())
+        y, x = divmod(corner, 30)
+        window = image[0, 0, y : y + 8, x : x + 8]
+        fits = [
+            (turns, flip)
+            for turns in range(4)
+            for flip in (False, True)
+            if (torch.rot90(window.flip(1) if flip else window, turns) == patch).all()
+        ]
+        assert len(fits) == 1
+        orientations.update(fits)
+    assert len(orientations) == 8
+
+
+def test_volumes_turn_in_the_yx_plane_only():
+    volume = torch.arange(10.0)[:, None, None].expand(10, 20, 24)[None, None].contiguous()
+    batch = Patches([volume], patch=(4, 8, 8), batch=32).draw(generator()).x
+    steps = batch[:, 0, 1:] - batch[:, 0, :-1]
+    assert (steps == 1).all()
+
+
+def test_images_of_different_sizes_are_drawn_by_their_area():
+    small, large = torch.zeros(1, 1, 40, 40), torch.ones(2, 1, 100, 60)
+    patches = Patches([small, large], patch=(16, 16), batch=4000)
+    positions = 25 * 25 / (25 * 25 + 2 * 85 * 45)
+    drawn = patches.draw(generator()).x[:, 0, 0, 0]
+    assert abs((drawn == 0).float().mean().item() - positions) < 0.02
+
+
+def test_every_position_is_reached():
+    image = torch.arange(36.0).reshape(1, 1, 6, 6)
+    drawn = Patches([image], patch=(4, 4), batch=2000).draw(generator()).x
+    assert set(drawn.flatten().tolist()) == set(range(36))
+
+
+def test_small_images_are_mirrored_not_refused():
+    batch = Patches([torch.rand(1, 3, 5, 1), torch.rand(1, 3, 90, 9)], patch=(32, 32), batch=16).draw(generator())
+    assert batch.x.shape == (16, 3, 32, 32)
+
+
+def test_target_and_valid_follow_the_image():
+    image = torch.rand(1, 2, 50, 50)
+    patches = Patches([image], targets=[2 * image], valid=[image > 0.5], patch=(16, 16), batch=8)
+    batch = patches.draw(generator())
+    assert (batch.target == 2 * batch.x).all()
+    assert (batch.valid == (batch.x > 0.5)).all()
+
+
+def test_same_seed_same_patches():
+    patches = Patches([torch.rand(1, 1, 50, 50)], patch=(16, 16), batch=8)
+    assert (patches.draw(generator()).x == patches.draw(generator()).x).all()

@@ -1,0 +1,130 @@
+"""Training: reproducible, interruptible, resumable."""
+
+from __future__ import annotations
+
+import os
+import signal
+
+import pytest
+import torch
+
+from noise2same import training
+from noise2same.config import Config
+from noise2same.errors import InputError
+from noise2same.methods.noise2same import Noise2Same
+from noise2same.networks.unet import UNet
+from noise2same.patches import Patches
+
+CPU = torch.device("cpu")
+
+
+class Interrupting(Noise2Same):
+    """Sends this process a signal at a given step, as a user would with Ctrl-C or a cluster with SIGTERM."""
+
+    def __init__(self, config, sigma, step, number):
+        super().__init__(config, sigma)
+        self.left, self.number = step, number
+
+    def __call__(self, network, batch, generator):
+        self.left -= 1
+        if self.left == 0:
+            os.kill(os.getpid(), self.number)
+        return super().__call__(network, batch, generator)
+
+
+def run(method=None, *, steps=12, seed=0, **options):
+    torch.manual_seed(seed)
+    network = UNet(2, 1, features=4, levels=2, block="plain", unshuffle=2)
+    image = torch.randn(1, 1, 64, 64, generator=torch.Generator().manual_seed(1))
+    config = options.pop("config", None) or Config(steps=steps, seed=seed, batch=4, patch=(8, 16, 16))
+    patches = Patches([image], patch=config.patch_of(2), batch=config.batch)
+    outcome = training.fit(
+        network, method or Noise2Same(config, 0.5), patches, config, device=CPU, progress=False, **options
+    )
+    return network.state_dict(), outcome
+
+
+def same(first, second):
+    return all(torch.equal(first[name], second[name]) for name in first)
+
+
+def test_the_same_seed_gives_the_same_weights_and_another_others():
+    first, outcome = run()
+    assert outcome.steps == 12 and not outcome.interrupted
+    assert set(outcome.terms) == {"reconstruction", "invariance"}
+    assert same(first, run()[0])
+    assert not same(first, run(seed=1)[0])
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_an_interrupted_run_resumes_to_the_same_result(tmp_path, number):
+    checkpoint = tmp_path / "run.ckpt"
+    config = Config(steps=12, batch=4, patch=(8, 16, 16))
+    handler = signal.getsignal(number)
+    kept, outcome = run(Interrupting(config, 0.5, 5, number), config=config, checkpoint=checkpoint)
+    assert outcome.interrupted and outcome.steps == 5 and checkpoint.exists()
+    assert signal.getsignal(number) == handler
+    resumed, outcome = run(config=config, checkpoint=checkpoint, resume=True)
+    assert outcome.steps == 12 and not outcome.interrupted
+    never_stopped, _ = run(config=config)
+    assert same(resumed, never_stopped) and not same(kept, resumed)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_checkpoints_are_written_while_training(tmp_path, monkeypatch):
+    monkeypatch.setattr(training, "CHECKPOINT_SECONDS", 0.0)
+    seen = []
+
+    class Looking(Noise2Same):
+        def __call__(self, *arguments):
+            seen.append((tmp_path / "run.ckpt").exists())
+            return super().__call__(*arguments)
+
+    run(Looking(Config(), 0.5), steps=4, checkpoint=tmp_path / "run.ckpt")
+    assert seen == [False, True, True, True]
+
+
+def test_a_budget_in_minutes_is_kept_and_ends_at_learning_rate_zero(tmp_path):
+    config = Config(minutes=0.03, batch=4, patch=(8, 16, 16))
+    _, outcome = run(config=config, log=tmp_path)
+    assert not outcome.interrupted and outcome.steps > 1
+    assert outcome.seconds >= 60 * 0.03
+
+
+def test_schedules():
+    class Step:
+        config, progress, global_step = Config(), 0.0, 1000
+        schedule = training.Training._schedule
+
+    step = Step()
+    assert step.schedule() == pytest.approx(1)
+    step.progress = 1.0
+    assert step.schedule() == pytest.approx(0)
+    step.config = Config(preset="paper")
+    step.progress = 4_999 / 50_000
+    assert step.schedule() == 1
+    step.progress = 15_000 / 50_000
+    assert step.schedule() == 0.5**3
+
+
+def test_loss_terms_are_logged(tmp_path):
+    run(steps=20, log=tmp_path)
+    lines = (tmp_path / "metrics.csv").read_text().splitlines()
+    assert "reconstruction" in lines[0] and "invariance" in lines[0] and len(lines) == 3
+    assert list(tmp_path.glob("events.out.tfevents.*"))
+
+
+def test_a_checkpoint_of_something_else_is_refused(tmp_path):
+    checkpoint = tmp_path / "run.ckpt"
+    checkpoint.write_bytes(b"not a checkpoint")
+    with pytest.raises(InputError, match=r"run\.ckpt"):
+        run(checkpoint=checkpoint, resume=True)
+
+
+def test_divergence_is_said_not_saved():
+    class Diverging(Noise2Same):
+        def __call__(self, *arguments):
+            return {name: value * float("nan") for name, value in super().__call__(*arguments).items()}
+
+    with pytest.raises(InputError, match="diverged"):
+        run(Diverging(Config(), 0.5), steps=60)
