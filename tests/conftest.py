@@ -3,7 +3,11 @@
 from __future__ import annotations
 
 import os
+import signal
+import warnings
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -16,3 +20,51 @@ def data_dir() -> Path:
     if not folder.is_dir():
         pytest.skip(f"needs the data sets, but there is no folder {folder}; set NOISE2SAME_DATA to it")
     return folder
+
+
+@pytest.fixture
+def run(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Callable[..., tuple[int, str, str]]:
+    """Run the command line in this process: run("info", "m.safetensors") -> exit code, stdout, stderr."""
+    from noise2same.apps.cli import console, main
+
+    def call(*arguments: object) -> tuple[int, str, str]:
+        monkeypatch.setattr("sys.argv", ["noise2same", *map(str, arguments)])
+        monkeypatch.setattr("sys.warnoptions", [])
+        capsys.readouterr()
+        with warnings.catch_warnings(), pytest.raises(SystemExit) as exit_:
+            main()
+        console.quiet = False
+        return int(exit_.value.code or 0), *capsys.readouterr()
+
+    return call
+
+
+@pytest.fixture(scope="session")
+def trained(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A model file, hardly trained, for grey 2D images."""
+    import numpy as np
+
+    from noise2same import train
+
+    image = np.random.default_rng(0).normal(100, 20, (64, 64)).astype(np.float32)
+    model = train(image, steps=3, features=4, batch=2, patch=32, progress=False)
+    return model.save(tmp_path_factory.mktemp("model") / "grey.safetensors")
+
+
+@pytest.fixture
+def interrupt(monkeypatch: pytest.MonkeyPatch) -> Callable[[int], None]:
+    """Press Ctrl-C during the given step of the next training."""
+    from noise2same.training import Training
+
+    step = Training.training_step
+
+    def at(number: int) -> None:
+        def stepped(self: Training, batch: Any, batch_idx: int) -> Any:
+            if self.global_step == number - 1:
+                monkeypatch.setattr(Training, "training_step", step)
+                signal.raise_signal(signal.SIGINT)
+            return step(self, batch, batch_idx)
+
+        monkeypatch.setattr(Training, "training_step", stepped)
+
+    return at

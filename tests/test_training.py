@@ -36,7 +36,7 @@ def run(method=None, *, steps=12, seed=0, **options):
     torch.manual_seed(seed)
     network = UNet(2, 1, features=4, levels=2, block="plain", unshuffle=2)
     image = torch.randn(1, 1, 64, 64, generator=torch.Generator().manual_seed(1))
-    config = options.pop("config", None) or Config(steps=steps, seed=seed, batch=4, patch=(8, 16, 16))
+    config = options.pop("config", None) or Config(steps=steps, seed=seed, batch=4, patch=16)
     patches = Patches([image], patch=config.patch_of(2), batch=config.batch)
     outcome = training.fit(
         network, method or Noise2Same(config, 0.5), patches, config, device=CPU, progress=False, **options
@@ -59,7 +59,7 @@ def test_the_same_seed_gives_the_same_weights_and_another_others():
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_an_interrupted_run_resumes_to_the_same_result(tmp_path, number):
     checkpoint = tmp_path / "run.ckpt"
-    config = Config(steps=12, batch=4, patch=(8, 16, 16))
+    config = Config(steps=12, batch=4, patch=16)
     handler = signal.getsignal(number)
     kept, outcome = run(Interrupting(config, 0.5, 5, number), config=config, checkpoint=checkpoint)
     assert outcome.interrupted and outcome.steps == 5 and checkpoint.exists()
@@ -85,7 +85,7 @@ def test_checkpoints_are_written_while_training(tmp_path, monkeypatch):
 
 
 def test_a_budget_in_minutes_is_kept_and_ends_at_learning_rate_zero(tmp_path):
-    config = Config(minutes=0.03, batch=4, patch=(8, 16, 16))
+    config = Config(minutes=0.03, batch=4, patch=16)
     _, outcome = run(config=config, log=tmp_path)
     assert not outcome.interrupted and outcome.steps > 1
     assert outcome.seconds >= 60 * 0.03

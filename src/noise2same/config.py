@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
@@ -20,7 +21,8 @@ PRESETS: dict[str, dict[str, Any]] = {
         "features": 96,
         "levels": 3,
         "unshuffle": 1,
-        "patch": (16, 64, 64),
+        "patch": 64,
+        "patch_3d": (16, 64, 64),
         "batch": 64,
         "learning_rate": 4e-4,
         "schedule": "halving",
@@ -66,9 +68,10 @@ class Config(BaseModel):
     levels: Annotated[int, Field(ge=1, le=6, description="Resolutions of the U-Net.")] = 3
     unshuffle: Annotated[int, Field(ge=1, le=4, description="Pixels per side stacked as channels at the input.")] = 2
 
-    patch: Annotated[
-        tuple[int, int, int], Field(description="Patch size Z, Y, X in pixels; 2D images use Y and X.")
-    ] = (16, 64, 64)
+    patch: Annotated[int, Field(ge=8, le=1024, description="Side of a patch in 2D, in pixels.")] = 64
+    patch_3d: Annotated[
+        tuple[int, int, int], Field(description="Size of a patch in 3D: Z, Y and X, with Y equal to X.")
+    ] = (8, 32, 32)
     batch: Annotated[
         int, Field(ge=1, description="Patches per step in 2D; in 3D as many as have the same number of pixels.")
     ] = 16
@@ -105,8 +108,8 @@ class Config(BaseModel):
             raise ValueError("sigma sets lambda_inv to 2 sigma: give one of them, not both")
         if self.steps and self.minutes:
             raise ValueError("give a budget in steps or in minutes, not both")
-        if self.patch[1] != self.patch[2] or min(self.patch) < 1:
-            raise ValueError("a patch is (Z, Y, X) with Y equal to X, all positive")
+        if self.patch_3d[1] != self.patch_3d[2] or min(self.patch_3d) < 1:
+            raise ValueError("patch_3d is Z, Y and X, all positive, with Y equal to X")
         return self
 
     @classmethod
@@ -124,13 +127,13 @@ class Config(BaseModel):
                 raise InputError(f"{name}: there is no such setting; there are {names}.") from None
             # one problem for each type that would do
             wanted = [first["msg"], *(one["msg"] for one in others if one["loc"][:1] == first["loc"][:1] != one["loc"])]
-            what = " or ".join(message.removeprefix("Input should be ") for message in wanted)
+            what = " or ".join(wanted).replace("Input should be ", "").replace("Field required", "longer")
             raise InputError(f"{name}={options[name]}: it should be {what}.") from None
 
     def patch_of(self, dims: int) -> tuple[int, ...]:
         """Size of a patch in `dims` dimensions."""
-        return self.patch[3 - dims :]
+        return (self.patch, self.patch) if dims == 2 else self.patch_3d
 
     def batch_of(self, dims: int) -> int:
         """Patches per step in `dims` dimensions."""
-        return self.batch if dims == 2 else max(1, self.batch // self.patch[0])
+        return max(1, self.batch * self.patch**2 // math.prod(self.patch_of(dims)))

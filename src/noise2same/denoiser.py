@@ -290,7 +290,9 @@ class Denoiser:
             model.network.load_state_dict(weights)
         except (KeyError, TypeError, ValueError, RuntimeError) as error:
             made = header.get("version", "an unknown version")
-            raise InputError(f"{path} is damaged, or does not fit this version (it is of {made}): train it again.") from error
+            raise InputError(
+                f"{path} is damaged, or does not fit this version (it is of {made}): train it again."
+            ) from error
         return model
 
     def new_network(self) -> UNet:
@@ -327,7 +329,11 @@ class Denoiser:
             )
         here, there = len(ax.spatial(image.axes)), len(ax.spatial(self.axes))
         if here != there:
-            hint = "give its axes with S instead of Z to take it plane by plane" if here == 3 else "give its axes, or use others"
+            hint = (
+                "give its axes with S instead of Z to take it plane by plane"
+                if here == 3
+                else "give its axes, or use others"
+            )
             raise InputError(f"{name_of(image)} is {here}D (axes {image.axes}) but {other} {there}D; {hint}.")
 
     def _normalized(self, images: list[io.Image]) -> tuple[list[NDArray[np.float32]], list[NDArray[np.bool_]] | None]:
@@ -335,7 +341,7 @@ class Denoiser:
         share = TRAINING_PIXELS / sum(math.prod(image.shape) for image in images)
         slabs, valid, bad, varies = [], [], 0, False
         for image in images:
-            for slab in training_slabs(image, share, height=4 * max(self.config.patch)):
+            for slab in training_slabs(image, share, height=4 * self.config.patch):
                 filled, finite = fill_invalid(slab)
                 varies = varies or bool((filled != filled.flat[0]).any())
                 slabs.append(filled)

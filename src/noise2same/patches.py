@@ -66,6 +66,7 @@ class Patches:
         self.offsets = pixels.cumsum(0) - pixels
         self.corners = self.sizes - torch.tensor(self.patch, device=self.device) + 1
         self.last = self.corners.prod(1).cumsum(0)
+        self.positions = int(self.last[-1])
 
     def to(self, device: torch.device) -> None:
         """Move all images to `device`, where batches are then drawn."""
@@ -85,7 +86,7 @@ class Patches:
     def _indices(self, generator: torch.Generator) -> Tensor:
         """Positions in the array of all pixels of one random, augmented batch of patches: (B, [Z,] Y, X)."""
         device, edge = self.device, self.patch[-1]
-        place = torch.randint(int(self.last[-1]), (self.batch,), generator=generator, device=device)
+        place = torch.randint(self.positions, (self.batch,), generator=generator, device=device)
         image = torch.searchsorted(self.last, place, right=True)
         place = place - (self.last[image] - self.corners[image].prod(1))
         sizes, corners = self.sizes[image], self.corners[image]

@@ -17,7 +17,7 @@ from noise2same.device import is_out_of_memory
 from noise2same.normalize import Normalization, fill_invalid, to_dtype
 from noise2same.padding import reflect_to
 
-TILE = {2: (384, 384), 3: (48, 160, 160)}
+TILE = {2: (512, 512), 3: (48, 160, 160)}
 """Largest tile, ([Z,] Y, X): small enough for a processor's cache, large enough that overlap costs little."""
 OVERLAP = {2: (48, 48), 3: (16, 32, 32)}
 """Of neighbouring tiles: about the reach of the default network, so that no seam is left to see."""

@@ -19,11 +19,13 @@ from typing import Any
 
 import lightning
 import torch
+from lightning.fabric.utilities.exceptions import MisconfigurationException
 from lightning.pytorch.loggers import CSVLogger, Logger, TensorBoardLogger
+from lightning.pytorch.utilities import rank_zero_only
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeRemainingColumn
 from torch import Tensor, nn
-from torch.optim.swa_utils import AveragedModel
+from torch.optim.swa_utils import AveragedModel, get_ema_multi_avg_fn
 
 from noise2same.config import Config
 from noise2same.errors import InputError
@@ -85,7 +87,7 @@ def fit(
             max_steps=config.steps or -1,
             max_epochs=1,
             callbacks=[ProgressBar()] if progress else [],
-            logger=loggers(log) if log is not None else False,
+            logger=loggers(log, resume) if log is not None else False,
             log_every_n_steps=10,
             enable_checkpointing=False,
             enable_progress_bar=False,
@@ -112,7 +114,7 @@ class Training(lightning.LightningModule):
     ) -> None:
         super().__init__()
         self.network, self.method, self.patches, self.config = network, method, patches, config
-        self.average = AveragedModel(network, avg_fn=self._mix, use_buffers=True) if config.ema else None
+        self.average = AveragedModel(network, multi_avg_fn=self._mix, use_buffers=True) if config.ema else None
         if self.average is not None:
             self.average.requires_grad_(False)
         self.generator = torch.Generator()
@@ -219,12 +221,10 @@ class Training(lightning.LightningModule):
         warm_up = min(1.0, (self.global_step + 1) / 20)
         return warm_up * 0.5 * (1 + math.cos(math.pi * min(self.progress, 1.0)))
 
-    def _mix(self, average: Tensor, current: Tensor, count: Tensor | int) -> Tensor:
+    def _mix(self, averages: Any, currents: Any, count: Any) -> None:
         """Exponential moving average whose memory is short at first, so that a short run is not ruled by its start."""
-        if not average.is_floating_point():
-            return current
-        decay = min(self.config.ema, (1 + int(count)) / (10 + int(count)))
-        return torch.lerp(average, current, 1 - decay)
+        decay = min(self.config.ema, (1 + self.global_step) / (10 + self.global_step))
+        get_ema_multi_avg_fn(decay)(averages, currents, count)
 
 
 class ProgressBar(lightning.Callback):
@@ -270,13 +270,18 @@ class ProgressBar(lightning.Callback):
             self.console.print(f"Training {10 * tenths:3d} %  step {trainer.global_step}  {terms}", highlight=False)
 
 
-def loggers(folder: Path) -> list[Logger]:
+def loggers(folder: Path, resume: bool) -> list[Logger]:
     """CSV always, TensorBoard where it is installed."""
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise InputError(f"The folder {folder} for the log cannot be made: {error.strerror}; choose another.") from None
-    found: list[Logger] = [CSVLogger(folder, name="", version="")]
+    csv, file = CSVLogger(folder, name="", version=""), folder / "metrics.csv"
+    if resume and rank_zero_only.rank == 0 and file.is_file():
+        before = file.read_bytes()
+        assert csv.experiment  # it deletes what an earlier run has written
+        file.write_bytes(before)
+    found: list[Logger] = [csv]
     if find_spec("tensorboard"):
         found.append(TensorBoardLogger(folder, name="", version=""))
     return found
@@ -302,8 +307,12 @@ def quiet_lightning() -> Iterator[None]:
     levels = [log.level for log in logs]
     for log in logs:
         log.setLevel(logging.ERROR)
-    with warnings.catch_warnings():
-        warnings.filterwarnings("ignore", module="lightning")
-        yield
-    for log, level in zip(logs, levels, strict=True):
-        log.setLevel(level)
+    try:
+        with warnings.catch_warnings():
+            warnings.filterwarnings("ignore", module="lightning")
+            yield
+    except MisconfigurationException as error:  # such as more devices than there are
+        raise InputError(" ".join(str(error).split())) from error
+    finally:
+        for log, level in zip(logs, levels, strict=True):
+            log.setLevel(level)

@@ -34,7 +34,9 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 console = Console(stderr=True, highlight=False, soft_wrap=True)
-UsageError = typer.BadParameter.__mro__[2]  # click's ClickException; where click is depends on the version of typer
+UsageError: Any = typer.BadParameter.__mro__[
+    2
+]  # click's ClickException; where click is depends on the version of typer
 
 
 def setting(name: str, *flags: str) -> Any:
@@ -300,7 +302,9 @@ def pair_files(predictions: list[Path], truths: list[Path]) -> list[tuple[Path, 
     by_name = {stem(path): path for path in truths}
     missing = [path for path in predictions if stem(path) not in by_name]
     if missing:
-        raise InputError(f"There is no truth of the same name for {', '.join(map(str, missing[:3]))}: rename or add it.")
+        raise InputError(
+            f"There is no truth of the same name for {', '.join(map(str, missing[:3]))}: rename or add it."
+        )
     return [(path, by_name[stem(path)]) for path in predictions]
 
 
@@ -450,7 +454,7 @@ def main() -> None:
         if type(error).__name__ != "NoArgsIsHelpError":  # the help has been shown then
             context = getattr(error, "ctx", None)
             hint = f" See {context.command_path} --help." if context else ""
-            fail(f"{' '.join(error.format_message().split()).removesuffix('.')}.{hint}")  # type: ignore[attr-defined]
+            fail(f"{' '.join(error.format_message().split()).removesuffix('.')}.{hint}")
         sys.exit(2)
     except OSError as error:
         if error.filename is None:
