@@ -11,7 +11,7 @@ CORE := $(VENV)/.core
 ALL := $(VENV)/.all
 
 .DEFAULT_GOAL := help
-.PHONY: help demo env test lint types docs bench bench-quality bench-speed clean
+.PHONY: help demo env test lint types docs bench clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "%-15s%s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -34,13 +34,10 @@ types: env ## check the types
 docs: env ## build the documentation into site/
 	$(BIN)/mkdocs build --strict --quiet
 
-bench: bench-quality bench-speed ## run every benchmark
+bench: bench-presets bench-bsd68 bench-single bench-speed ## run every benchmark (two hours)
 
-bench-quality: env ## PSNR on BSD68, a single image and a volume
-	$(BIN)/python benchmarks/quality.py
-
-bench-speed: env ## training and prediction against a bare loop
-	$(BIN)/python benchmarks/speed.py
+bench-%: env
+	cd benchmarks && ../$(BIN)/python $*.py
 
 clean: ## remove what was built, but not .venv
 	rm -rf build dist site demo .mypy_cache .pytest_cache .ruff_cache

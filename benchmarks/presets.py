@@ -49,9 +49,9 @@ def measure(name: str, minutes: float) -> dict[str, Any]:
     return {
         "candidate": name,
         "BSD68 (dB)": round(float(np.mean(scores)), 2),
-        "steps": model.summary["steps"],
+        "BSD68 steps": model.summary["steps"],
         "camera alone (dB)": round(psnr(camera, alone.denoise(one), data_range=255), 2),
-        "steps ": alone.summary["steps"],
+        "camera steps": alone.summary["steps"],
         "λ": round(model.summary["lambda_inv"], 3),
     }
 

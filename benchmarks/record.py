@@ -53,7 +53,7 @@ def write(name: str, rows: list[dict[str, Any]], text: str) -> None:
     source = provenance()
     (HERE / "results").mkdir(exist_ok=True)
     (HERE / "results" / f"{name}.json").write_text(json.dumps({"provenance": source, "rows": rows}, indent=2) + "\n")
-    columns = list(rows[0])
+    columns = [name for name, value in rows[0].items() if not isinstance(value, dict)]  # raw times stay in the JSON
     lines = [" | ".join(columns), " | ".join("---" for _ in columns)]
     lines += [" | ".join(str(row[column]) for column in columns) for row in rows]
     table = "\n".join(f"| {line} |" for line in lines)

@@ -205,6 +205,8 @@ USAGE: list[tuple[str, Make, tuple[str, ...], tuple[str, ...]]] = [
     ("model name", nothing, (*TRAIN, "-m", "model.pt", *TINY), ("model.pt", ".safetensors")),
     ("model in a file", text("f"), (*TRAIN, "-m", "f/n.safetensors", *TINY), ("f/n.safetensors", "not a folder")),
     ("model nowhere", nothing, (*TRAIN, "-m", "new/n.safetensors", *TINY), ("new is not a folder", "create it")),
+    ("demo in a file", nothing, ("demo", "-o", "good.npy"), ("good.npy", "File exists")),
+    ("demo without time", nothing, ("demo", "-o", "new", "--minutes", "0"), ("minutes=0.0", "greater than 0")),
     ("evaluate missing", nothing, ("evaluate", "good.npy", "none.npy"), ("none.npy does not exist",)),
     ("evaluate shapes", array(20, 20), ("evaluate", "good.npy", "bad.npy"), ("good.npy against bad.npy", "(20, 20)")),
 ]

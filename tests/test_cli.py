@@ -264,6 +264,22 @@ def test_ctrl_c_in_a_terminal(run: Run) -> None:
     assert names() == ["in.npy", "m.safetensors"]
 
 
+def test_ctrl_c_while_denoising_leaves_no_partial_file(
+    run: Run, trained: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    np.save("in.npy", noisy(40, 40))
+
+    def stopped(*_: Any, **__: Any) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("noise2same.denoiser.predict", stopped)
+    assert run("denoise", "in.npy", "-o", "new/out.npy", "-m", trained)[0] == 130
+    assert os.listdir() == ["in.npy"]
+    code, _, err = run("denoise", "in.npy", "-o", "new/out.npy", *TINY)
+    assert code == 130 and "new/out.safetensors" in err  # what was trained is not lost
+    assert names() == ["in.npy", "new/out.safetensors"]
+
+
 DRIVER = """
 import os, signal
 from noise2same import training

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from typing import get_args
 
 import numpy as np
 import pytest
@@ -11,10 +12,12 @@ from safetensors.torch import load_file, save_file
 from skimage import data
 
 import noise2same as n2s
-from noise2same import denoiser as module
+from noise2same import training_data
 from noise2same.apps.demo import volume
 from noise2same.config import Config
 from noise2same.errors import InputError
+from noise2same.io import open_images
+from noise2same.masking import FILLS
 from noise2same.metrics import psnr
 from noise2same.noise.synthesise import gaussian, poisson_gaussian
 
@@ -133,6 +136,8 @@ def test_what_does_not_fit_the_model_is_said(tiny):
         tiny.denoise(np.zeros((20, 20, 3)), "YXC")
     with pytest.raises(InputError, match="plane by plane"):
         tiny.denoise(np.zeros((5, 20, 20)), "ZYX")
+    with pytest.raises(InputError, match="one by one"):
+        tiny.denoise([np.zeros((20, 20)), np.zeros((20, 20))])
     with pytest.raises(InputError, match="not trained"):
         n2s.Denoiser().denoise(np.zeros((20, 20)))
 
@@ -161,13 +166,22 @@ def test_nan_pixels_are_left_out_counted_and_passed_through():
     assert (np.isnan(denoised) == np.isnan(noisy)).all() and np.isinf(denoised[20, 20])
 
 
+def test_nan_pixels_do_not_change_the_statistics():
+    noisy = np.random.default_rng(0).normal(50, 5, (60, 60)).astype(np.float32)
+    noisy[:, 20:], noisy[0, 19] = np.nan, 50_000
+    with pytest.warns(UserWarning):
+        model = n2s.train(noisy, progress=False, **TINY)
+    assert model.normalization.mean[0] == pytest.approx(np.nanmean(noisy), rel=1e-4)
+
+
 def test_a_large_set_is_represented_by_a_part(monkeypatch):
-    stack = np.random.default_rng(0).normal(size=(4, 400, 50))
-    monkeypatch.setattr(module, "TRAINING_PIXELS", stack.size // 4)
-    slabs = module.training_slabs(module.open_images(stack, "TYX")[0], 0.25, height=64)
-    assert sum(slab.size for slab in slabs) <= stack.size // 4 + 64 * 50
-    assert len(slabs) == 7
-    n2s.train(stack, "TYX", progress=False, **TINY)
+    rng = np.random.default_rng(0)
+    images = open_images([rng.normal(size=(4, 400, 50)), *rng.normal(size=(40, 1, 20, 20))], "TYX")
+    limit = 4 * 400 * 50 // 4
+    slabs = training_data.read_slabs(images, limit, height=64)
+    assert 0.5 * limit < sum(slab.size for slab in slabs) < 1.2 * limit
+    monkeypatch.setattr(training_data, "PIXELS", limit)
+    n2s.train(images, progress=False, **TINY)
 
 
 def test_the_noise_level_is_estimated_or_told():
@@ -199,6 +213,7 @@ def test_config_says_what_is_wrong():
     for options, words in [
         ({"steps": 5, "minutes": 1.0}, "not both"),
         ({"sigma": 5.0, "lambda_inv": 1.0}, "not both"),
+        ({"preset": "paper", "sigma": 5.0, "lambda_inv": 2.0}, "not both"),
         ({"preset": "slow"}, "preset"),
         ({"fill": "zeros"}, "fill"),
         ({"colour": "red"}, "colour"),
@@ -215,3 +230,5 @@ def test_presets_are_filled_in_under_what_is_given():
     assert Config(preset="paper", minutes=3.0).steps is None
     assert Config(preset="paper", features=8).features == 8
     assert Config(**paper.model_dump()) == paper
+    assert Config(preset="paper", sigma=25.0).lambda_inv == "auto"
+    assert set(get_args(Config.model_fields["fill"].annotation)) == set(FILLS)

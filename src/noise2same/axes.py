@@ -10,6 +10,7 @@ from itertools import product
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from noise2same.errors import InputError
 
@@ -72,27 +73,26 @@ def channels(axes: str, shape: tuple[int, ...]) -> int:
     return shape[axes.index("C")] if "C" in axes else 1
 
 
-def to_network(array: Any, axes: str) -> Any:
+def to_network(array: NDArray[Any], axes: str) -> NDArray[Any]:
     """Array with `axes` -> view or copy of shape (N, C, [Z,] Y, X), where N runs over S and T.
 
-    Works on NumPy arrays and torch tensors alike; `from_network` is its exact inverse.
+    `from_network` is its exact inverse.
     """
     order = [axes.index(letter) for letter in _network_order(axes)]
-    moved = array.transpose(*order) if hasattr(array, "__array_interface__") else array.permute(*order)
     sizes = dict(zip(axes, array.shape, strict=True))
     samples = 1
     for letter in SAMPLES:
         samples *= sizes.get(letter, 1)
-    return moved.reshape(samples, sizes.get("C", 1), *(sizes[letter] for letter in spatial(axes)))
+    return array.transpose(order).reshape(samples, sizes.get("C", 1), *(sizes[letter] for letter in spatial(axes)))
 
 
-def from_network(array: Any, axes: str, shape: tuple[int, ...]) -> Any:
+def from_network(array: NDArray[Any], axes: str, shape: tuple[int, ...]) -> NDArray[Any]:
     """Array of shape (N, C, [Z,] Y, X) -> array of `shape` with `axes`."""
     order = _network_order(axes)
     sizes = dict(zip(axes, shape, strict=True))
     expanded = array.reshape(*(sizes[letter] for letter in order))
     back = [order.index(letter) for letter in axes]
-    return expanded.transpose(*back) if hasattr(expanded, "__array_interface__") else expanded.permute(*back)
+    return expanded.transpose(back)
 
 
 class Sample:
@@ -112,11 +112,11 @@ class Sample:
         self.array, self.axes, self.index = array, axes, index
         self.size = tuple(array.shape[axes.index(letter)] for letter in spatial(axes))
 
-    def read(self, start: int, stop: int) -> Any:
+    def read(self, start: int, stop: int) -> NDArray[Any]:
         """Slab from `start` to `stop` along the first spatial axis."""
         return to_network(np.asarray(self.array[self._slices(start, stop)]), self.axes)
 
-    def write(self, start: int, stop: int, slab: Any) -> None:
+    def write(self, start: int, stop: int, slab: NDArray[Any]) -> None:
         """Put a slab back where `read` took it from."""
         where = self._slices(start, stop)
         shape = tuple(len(range(*cut.indices(n))) for cut, n in zip(where, self.array.shape, strict=True))

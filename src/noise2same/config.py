@@ -98,6 +98,8 @@ class Config(BaseModel):
             return given
         given = {key: value for key, value in given.items() if value is not None}
         preset = dict(PRESETS.get(given.get("preset", "fast"), {}))
+        if "sigma" in given:  # Theorem 2 replaces the preset's weight
+            preset["lambda_inv"] = "auto"
         if "steps" in given or "minutes" in given:  # replaces the budget of the other kind
             preset |= {"steps": None, "minutes": None}
         return preset | given

@@ -3,40 +3,29 @@
 from __future__ import annotations
 
 import dataclasses
-import json
-import math
 import os
 import warnings
 from collections.abc import Callable, Sequence
-from contextlib import AbstractContextManager, nullcontext, suppress
+from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
-from safetensors import SafetensorError, safe_open
-from safetensors.torch import save
 
-import noise2same
 from noise2same import axes as ax
-from noise2same import device as devices_
 from noise2same import io
 from noise2same.config import Config
+from noise2same.device import describe, pick
 from noise2same.errors import InputError
+from noise2same.io import Input
 from noise2same.methods import METHODS
+from noise2same.model_file import read_model, write_model
 from noise2same.networks.unet import UNet
-from noise2same.noise.estimate import noise_sigma
-from noise2same.normalize import Normalization, fill_invalid
+from noise2same.normalize import Normalization
 from noise2same.patches import Patches
 from noise2same.prediction import predict
-
-Input = str | os.PathLike[str] | NDArray[Any] | io.Image
-FORMAT = 1
-"""Version of the model file. A file with a higher one is refused."""
-OURS = "noise2same model: give a file that 'noise2same train' or Denoiser.save wrote"
-TRAINING_PIXELS = 2**28
-"""Larger training sets are represented by this many pixels, taken as evenly spread slabs."""
+from noise2same.training_data import prepare
 
 
 def train(
@@ -145,25 +134,25 @@ class Denoiser:
         """
         from noise2same import training  # Lightning takes seconds to import, and only training needs it
 
-        opened = open_images(images, axes)
+        opened = io.open_images(images, axes)
         self._adopt(opened, resume)
-        slabs, valid = self._normalized(opened)
-        sigma = self._noise_level(slabs)
         if self.config.method not in METHODS:
             raise InputError(f"There is no method '{self.config.method}': use one of {', '.join(METHODS)}.")
-        method = METHODS[self.config.method](self.config, sigma)
+        data = prepare(opened, self.config)
+        self.normalization = data.normalization
+        method = METHODS[self.config.method](self.config, data.sigma)
         dims = len(ax.spatial(self.axes))
         patches = Patches(
-            [torch.from_numpy(slab) for slab in slabs],
+            [torch.from_numpy(slab) for slab in data.slabs],
             patch=self.config.patch_of(dims),
             batch=self.config.batch_of(dims),
-            valid=None if valid is None else [torch.from_numpy(ok) for ok in valid],
+            valid=None if data.valid is None else [torch.from_numpy(ok) for ok in data.valid],
         )
-        device = devices_.pick()
-        pixels = sum(slab.size for slab in slabs)
+        device = pick()
+        pixels = sum(slab.size for slab in data.slabs)
         say(
-            f"Training on {devices_.describe(device)}: {len(opened)} image{'s' * (len(opened) > 1)}, "
-            f"{pixels / 1e6:.2f} million values, noise level {sigma:.2f} of the image's standard deviation."
+            f"Training on {describe(device)}: {len(opened)} image{'s' * (len(opened) > 1)}, "
+            f"{pixels / 1e6:.2f} million values, noise level {data.sigma:.2f} of the image's standard deviation."
         )
         saved = None if checkpoint is None else Path(checkpoint)
         if self.network is None:
@@ -183,7 +172,7 @@ class Denoiser:
         )
         self.network.cpu()
         self.summary = dataclasses.asdict(outcome) | {
-            "sigma": sigma,
+            "sigma": data.sigma,
             "lambda_inv": getattr(method, "lambda_inv", None),
             "device": str(device),
             "images": len(opened),
@@ -225,10 +214,12 @@ class Denoiser:
         """
         if self.network is None:
             raise InputError("This denoiser is not trained yet: call fit or load a model first.")
-        opened = open_images(image, axes, fallback=self.axes)[0]
+        opened, *more = io.open_images(image, axes, fallback=self.axes)
+        if more:
+            raise InputError(f"{image} is several images: denoise them one by one.")
         self.check_fits(opened)
         target = opened.dtype if dtype == "same" else dtype_of(dtype)
-        network = self.network.folded().to(devices_.pick())
+        network = self.network.folded().to(pick())
         sink: AbstractContextManager[Any]
         if output is None:
             sink = nullcontext(np.empty(opened.shape, target))
@@ -247,7 +238,7 @@ class Denoiser:
                 advance=advance,
             )
         if bad:
-            warnings.warn(f"{name_of(opened)}: {bad} NaN or infinite pixels were passed through.", stacklevel=2)
+            warnings.warn(f"{opened.name}: {bad} NaN or infinite pixels were passed through.", stacklevel=2)
         return out if output is None else Path(output)
 
     def save(self, path: str | os.PathLike[str]) -> Path:
@@ -256,30 +247,19 @@ class Denoiser:
             raise InputError("This denoiser is not trained yet: there is nothing to save.")
         path = Path(path)
         header = {
-            "format": FORMAT,
-            "version": noise2same.__version__,
             "config": self.config.model_dump(mode="json"),
             "axes": self.axes,
             "channels": self.channels,
             "normalization": dataclasses.asdict(self.normalization),
             "summary": self.summary,
         }
-        weights = {name: value.contiguous() for name, value in self.network.state_dict().items()}
-        partial = path.with_name(path.name + ".part")
-        try:
-            partial.write_bytes(save(weights, {"noise2same": json.dumps(header)}))
-            os.replace(partial, path)
-        except OSError as error:
-            raise InputError(f"{path} cannot be written: {error.strerror or error}.") from None
-        finally:
-            with suppress(OSError):
-                partial.unlink(missing_ok=True)
+        write_model(path, header, self.network.state_dict())
         return path
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> Denoiser:
         """Read a model written by `save`. Nothing in the file is executed."""
-        header, weights = _read_model(Path(path))
+        header, weights = read_model(Path(path))
         try:
             model = cls(Config(**header["config"]))
             model.axes, model.channels = str(header["axes"]), int(header["channels"])
@@ -296,6 +276,7 @@ class Denoiser:
         return model
 
     def new_network(self) -> UNet:
+        """Untrained network for the axes, channels and seed of this denoiser."""
         c = self.config
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(c.seed)
@@ -317,14 +298,14 @@ class Denoiser:
             self.network = None
             self.axes, self.channels = first.axes, ax.channels(first.axes, first.shape)
         for image in images[1:]:
-            self.check_fits(image, f"{name_of(first)} has")
+            self.check_fits(image, f"{first.name} has")
 
     def check_fits(self, image: io.Image, other: str = "the model takes") -> None:
         """Raise InputError if an image has other channels or dimensions than those trained on."""
         channels = ax.channels(image.axes, image.shape)
         if channels != self.channels:
             raise InputError(
-                f"{name_of(image)} has {channels} channel(s) but {other} {self.channels}; "
+                f"{image.name} has {channels} channel(s) but {other} {self.channels}; "
                 "use images with the same channels, or the axes that make them so."
             )
         here, there = len(ax.spatial(image.axes)), len(ax.spatial(self.axes))
@@ -334,97 +315,7 @@ class Denoiser:
                 if here == 3
                 else "give its axes, or use others"
             )
-            raise InputError(f"{name_of(image)} is {here}D (axes {image.axes}) but {other} {there}D; {hint}.")
-
-    def _normalized(self, images: list[io.Image]) -> tuple[list[NDArray[np.float32]], list[NDArray[np.bool_]] | None]:
-        """Training slabs in normalised units, (1, C, [Z,] Y, X) each, and which of their pixels count."""
-        share = TRAINING_PIXELS / sum(math.prod(image.shape) for image in images)
-        slabs, valid, bad, varies = [], [], 0, False
-        for image in images:
-            for slab in training_slabs(image, share, height=4 * self.config.patch):
-                filled, finite = fill_invalid(slab)
-                varies = varies or bool((filled != filled.flat[0]).any())
-                slabs.append(filled)
-                valid.append(np.ones(slab.shape, bool) if finite is None else finite)
-                bad += 0 if finite is None else int((~finite).sum())
-        if not any(ok.any() for ok in valid):
-            raise InputError(f"{name_of(images[0])} has no finite pixel: there is nothing to learn from.")
-        if not varies:
-            raise InputError(f"{name_of(images[0])} is constant: there is nothing to learn from.")
-        if bad:
-            warnings.warn(f"{bad} NaN or infinite pixels are left out of training.", stacklevel=3)
-        self.normalization = Normalization.measure(slabs)
-        if self.config.normalization == "image":
-            return [Normalization.measure([slab]).apply(slab) for slab in slabs], valid if bad else None
-        return [self.normalization.apply(slab) for slab in slabs], valid if bad else None
-
-    def _noise_level(self, slabs: list[NDArray[np.float32]]) -> float:
-        """Standard deviation of the noise in normalised units: told, or the median of robust estimates."""
-        if self.config.sigma is not None:
-            return float(np.mean(self.config.sigma / np.asarray(self.normalization.std)))
-        chosen = slabs[:: max(1, len(slabs) // 64)]
-        return float(np.median([noise_sigma(slab) for slab in chosen]))
-
-
-def open_images(images: Input | Sequence[Input], axes: str | None, *, fallback: str | None = None) -> list[io.Image]:
-    """Files, folders, patterns, arrays or a mix of them, opened.
-
-    `fallback` are the axes to assume where neither the file nor the user says and the number of dimensions fits.
-    """
-    opened = []
-    for image in [images] if isinstance(images, str | os.PathLike | np.ndarray | io.Image) else images:
-        if isinstance(image, io.Image):
-            opened.append(image)
-        elif isinstance(image, str | os.PathLike):
-            opened.extend(io.read(path, axes, fallback=fallback) for path in io.find([image]))
-        else:
-            opened.append(io.wrap(image, axes, fallback=fallback))
-    if not opened:
-        raise InputError("No image to work on was given.")
-    return opened
-
-
-def training_slabs(image: io.Image, share: float, height: int) -> list[NDArray[Any]]:
-    """Read an image as (1, C, [Z,] Y, X), or a `share` < 1 of it as evenly spread slabs of a given height."""
-    samples = ax.samples(image.data, image.axes)
-    if share >= 1:
-        return [sample.read(0, sample.size[0]) for sample in samples]
-    places = [(sample, start) for sample in samples for start in range(0, sample.size[0], height)]
-    chosen = np.linspace(0, len(places) - 1, max(1, int(share * len(places)))).round().astype(int)
-    return [places[i][0].read(places[i][1], places[i][1] + height) for i in chosen]
-
-
-def name_of(image: io.Image) -> str:
-    """What to call an image in a message."""
-    return "The array" if image.path is None else str(image.path)
-
-
-def _read_model(path: Path) -> tuple[dict[str, Any], dict[str, torch.Tensor]]:
-    if not path.is_file():
-        raise InputError(f"{path} does not exist: give the .safetensors file of a trained model.")
-    try:
-        with safe_open(path, "pt") as file:
-            header = (file.metadata() or {}).get("noise2same")
-            weights = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 (not a dict)
-        fields = None if header is None else json.loads(header)
-        newer = fields is not None and fields["format"] > FORMAT
-    except (SafetensorError, OSError, ValueError, KeyError, TypeError) as error:
-        what = "is truncated: copy it again" if _is_cut(path, str(error)) else f"is not a {OURS}"
-        raise InputError(f"{path} {what}.") from None
-    if fields is None:
-        raise InputError(f"{path} is not a {OURS}.")
-    if newer:
-        made = fields.get("version", "a later version")
-        raise InputError(f"{path} was made by noise2same {made}, newer than this {noise2same.__version__}: upgrade it.")
-    return fields, weights
-
-
-def _is_cut(path: Path, reason: str) -> bool:
-    """Whether a file that cannot be read begins as a safetensors file does and ends too soon."""
-    with path.open("rb") as file:
-        start = file.read(9)
-    header = int.from_bytes(start[:8], "little")
-    return start[8:] == b"{" and (header + 8 > path.stat().st_size or "incomplete" in reason.lower())
+            raise InputError(f"{image.name} is {here}D (axes {image.axes}) but {other} {there}D; {hint}.")
 
 
 def dtype_of(name: str) -> np.dtype[Any]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -45,22 +46,23 @@ class Normalization:
         mean, std = self._columns(image.ndim)
         return ((image - mean) / std).astype(np.float32)
 
-    def undo(self, image: NDArray) -> NDArray[np.float64]:
-        """Normalised (N, C, [Z,] Y, X) -> the image's own units."""
-        mean, std = self._columns(image.ndim)
-        return image * std + mean
+    def undo(self, image: NDArray[np.float32], dtype: np.dtype[Any]) -> NDArray[Any]:
+        """Normalised (N, C, [Z,] Y, X) -> the image's own units, in `dtype`.
+
+        Integers are rounded and clipped to their range, never wrapped around.
+        """
+        precise = np.result_type(np.float32, dtype)
+        mean, std = (column.astype(precise) for column in self._columns(image.ndim))
+        result = image * std
+        result += mean
+        if np.issubdtype(dtype, np.integer):
+            limits = np.iinfo(dtype)
+            np.clip(np.rint(result, out=result), limits.min, limits.max, out=result)
+        return result.astype(dtype, copy=False)
 
     def _columns(self, ndim: int) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
         shape = (-1, *(1,) * (ndim - 2))
         return np.asarray(self.mean).reshape(shape), np.asarray(self.std).reshape(shape)
-
-
-def to_dtype(image: NDArray, dtype: np.dtype) -> NDArray:
-    """Convert to `dtype`: integers are rounded and clipped to their range, never wrapped around."""
-    if np.issubdtype(dtype, np.integer):
-        limits = np.iinfo(dtype)
-        image = np.clip(np.rint(image), limits.min, limits.max)
-    return image.astype(dtype, copy=False)
 
 
 def fill_invalid(image: NDArray) -> tuple[NDArray, NDArray[np.bool_] | None]:
@@ -68,8 +70,7 @@ def fill_invalid(image: NDArray) -> tuple[NDArray, NDArray[np.bool_] | None]:
 
     Returns the filled image and the mask of finite pixels, or the image itself and None where all are finite.
     """
-    finite = np.isfinite(image)
-    if finite.all():
+    if not np.issubdtype(image.dtype, np.floating) or (finite := np.isfinite(image)).all():
         return image, None
     filled = image.copy()
     for plane, ok in zip(filled.reshape(-1, *image.shape[2:]), finite.reshape(-1, *image.shape[2:]), strict=True):

@@ -14,7 +14,7 @@ from torch import Tensor, nn
 
 from noise2same import axes as ax
 from noise2same.device import is_out_of_memory
-from noise2same.normalize import Normalization, fill_invalid, to_dtype
+from noise2same.normalize import Normalization, fill_invalid
 from noise2same.padding import reflect_to
 
 TILE = {2: (512, 512), 3: (48, 160, 160)}
@@ -75,7 +75,7 @@ def predict(
                 reported = share
 
         own = normalization or Normalization.measure(
-            source.read(start, start + 64) for start in range(0, source.size[0], 64)
+            source.read(start, start + 256) for start in range(0, source.size[0], 256)
         )
         while True:
             try:
@@ -104,35 +104,32 @@ def _predict_sample(
     first, *others = (Tiles(*along) for along in zip(size, tile, OVERLAP[dims], multiple, strict=True))
     places = list(product(*(range(len(plan.starts)) for plan in others)))
     shape = (first.length, *(plan.length for plan in others))
-    together = max(1, BATCH_PIXELS[device.type] // math.prod(shape))
+    together = max(1, BATCH_PIXELS.get(device.type, BATCH_PIXELS["cpu"]) // math.prod(shape))
     unfinished, passed = None, 0  # `unfinished`: the part of the last row of tiles that this one still adds to
     for row, (start, end) in enumerate(zip(first.starts, [*first.starts[1:], size[0]], strict=True)):
         raw = source.read(start, min(start + first.length, size[0]))
         filled, finite = fill_invalid(raw)
-        noisy = normalization.apply(filled)
-        blended = np.zeros(noisy.shape[1:], np.float32)
+        blended = np.zeros(raw.shape, np.float32)
         if unfinished is not None:
-            blended[:, : unfinished.shape[1]] += unfinished
+            blended[:, :, : unfinished.shape[2]] += unfinished
         for i in range(0, len(places), together):
             batch = places[i : i + together]
             boxes = [tuple(plan.box(k) for plan, k in zip(others, place, strict=True)) for place in batch]
-            tiles = [reflect_to(torch.from_numpy(noisy[:, :, :, *box]), shape) for box in boxes]
+            noisy = [torch.from_numpy(normalization.apply(filled[:, :, :, *box])) for box in boxes]
+            tiles = [reflect_to(tile, shape) for tile in noisy]
             clean = forward(network, torch.cat(tiles).to(device), augment).cpu().numpy()
             for one, place, box in zip(clean, batch, boxes, strict=True):
                 weights = [first.weights[row], *(plan.weights[k] for plan, k in zip(others, place, strict=True))]
                 weight = reduce(np.multiply.outer, weights)
-                blended[:, :, *box] += weight * one[:, *map(slice, weight.shape)]
+                blended[:, :, :, *box] += weight * one[:, *map(slice, weight.shape)]
             report((row + (i + len(batch)) / len(places)) / len(first.starts))
-        done, unfinished = blended[:, : end - start], blended[:, end - start :]
-        result = to_dtype(normalization.undo(done[None]), target.array.dtype)
+        done = end - start
+        result = normalization.undo(blended[:, :, :done], target.array.dtype)
         if finite is not None:
-            keep = finite[:, :, : end - start]
-            bad = raw[:, :, : end - start]
-            if result.dtype.kind in "ui":  # which cannot hold them
-                bad = to_dtype(np.where(np.isnan(bad), 0, bad), result.dtype)
-            result = np.where(keep, result, bad)
-            passed += int((~keep).sum())
+            np.copyto(result, raw[:, :, :done], where=~finite[:, :, :done], casting="unsafe")
+            passed += int((~finite[:, :, :done]).sum())
         target.write(start, end, result)
+        unfinished = blended[:, :, done:].copy()
     return passed
 
 

@@ -5,13 +5,12 @@ from __future__ import annotations
 import itertools
 import logging
 import math
-import os
 import signal
 import threading
 import time
 import warnings
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
@@ -27,6 +26,7 @@ from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, T
 from torch import Tensor, nn
 from torch.optim.swa_utils import AveragedModel, get_ema_multi_avg_fn
 
+from noise2same import io
 from noise2same.config import Config
 from noise2same.errors import InputError
 from noise2same.methods import Method
@@ -197,11 +197,9 @@ class Training(lightning.LightningModule):
         self.generator_state, self.terms = state["generator"], state["terms"]
 
     def _save(self, path: Path) -> None:
-        """Write the state of the run under a temporary name, then rename it, so that `path` is never half-written."""
-        partial = path.with_name(path.name + ".part")
-        self.trainer.save_checkpoint(partial)
-        if self.trainer.is_global_zero:
-            os.replace(partial, path)
+        """Write the state of the run to `path`, whole or not at all; only the first worker writes."""
+        with io.replacing(path) if self.trainer.is_global_zero else nullcontext(path) as partial:
+            self.trainer.save_checkpoint(partial)
         self.saved = time.monotonic()
 
     def read_terms(self) -> dict[str, float]:
@@ -277,7 +275,7 @@ def loggers(folder: Path, resume: bool) -> list[Logger]:
     except OSError as error:
         raise InputError(f"The folder {folder} for the log cannot be made: {error.strerror}; choose another.") from None
     csv, file = CSVLogger(folder, name="", version=""), folder / "metrics.csv"
-    if resume and rank_zero_only.rank == 0 and file.is_file():
+    if resume and getattr(rank_zero_only, "rank", 0) == 0 and file.is_file():
         before = file.read_bytes()
         assert csv.experiment  # it deletes what an earlier run has written
         file.write_bytes(before)

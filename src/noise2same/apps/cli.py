@@ -21,7 +21,6 @@ from rich.text import Text
 from noise2same import __version__, io
 from noise2same.config import Config
 from noise2same.errors import InputError
-from noise2same.io.paths import check_place
 
 if TYPE_CHECKING:
     from noise2same.denoiser import Denoiser
@@ -114,14 +113,14 @@ def denoise(
         raise InputError(f"--{given[0]} is for training, but --model is trained already: leave one of them out.")
     files = io.find(inputs)
     outputs = plan_outputs(inputs, files, output.expanduser())
-    from noise2same.denoiser import Denoiser, dtype_of, open_images
+    from noise2same.denoiser import Denoiser, dtype_of
 
     target_dtype = None if dtype == "same" else dtype_of(dtype)
     denoiser = Denoiser(config) if model is None else Denoiser.load(model.expanduser())
     sources = {file.resolve(): file for file in files}
     with made_folder(outputs[0].parent):
         for file, target in zip(files, outputs, strict=True):  # one after the other: there may be thousands
-            image = open_images(file, axes, fallback=None if model is None else denoiser.axes)[0]
+            image = io.open_images(file, axes, fallback=None if model is None else denoiser.axes)[0]
             if model is not None:
                 denoiser.check_fits(image)
             io.check_output(target, [sources.get(target.resolve(), file)], image, target_dtype)
@@ -169,7 +168,7 @@ def train(
     model = model.expanduser()
     if model.suffix != ".safetensors":
         raise InputError(f"{model}: the name of a model ends in .safetensors.")
-    check_place(model)
+    io.check_place(model)
     files = io.find(inputs)
     main_process = devices * nodes == 1 or is_first_worker()
     console.quiet = not main_process

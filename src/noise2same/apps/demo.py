@@ -20,6 +20,7 @@ from noise2same.report import before_after
 
 def run(folder: Path, minutes: float, console: Console) -> dict[str, Any]:
     """Denoise each picture for `minutes` of training; write a figure of each and return PSNR before and after."""
+    config = Config.of(minutes=minutes)
     folder.mkdir(parents=True, exist_ok=True)
     rng = np.random.default_rng(0)
     cells = volume(rng)
@@ -31,7 +32,9 @@ def run(folder: Path, minutes: float, console: Console) -> dict[str, Any]:
     results: dict[str, Any] = {}
     for name, (axes, clean, noisy) in pictures.items():
         console.print(f"\n[bold]{name}[/]: {' x '.join(map(str, noisy.shape))}, axes {axes}")
-        model = Denoiser(Config(minutes=minutes)).fit(noisy, axes, say=console.print)
+        model = Denoiser(config).fit(noisy, axes, say=console.print)
+        if model.summary["interrupted"]:
+            raise KeyboardInterrupt
         denoised = model.denoise(noisy, axes)
         before, after = (metrics.psnr(clean, image, data_range=255) for image in (noisy, denoised))
         figure = folder / f"{name}.png"

@@ -3,23 +3,40 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
-from uuid import uuid4
 
 import numpy as np
+from numpy.typing import NDArray
 
-from noise2same import axes as axes_
+from noise2same import axes as ax
 from noise2same.errors import InputError
-from noise2same.io import formats, paths
+from noise2same.io import formats
 from noise2same.io.formats import supported
 from noise2same.io.image import Image, Pieces
-from noise2same.io.paths import check_output, find, output_name
+from noise2same.io.paths import check_output, check_place, find, output_name, replacing
 
-__all__ = ["Image", "Pieces", "check_output", "create", "find", "output_name", "read", "supported", "wrap"]
+__all__ = [
+    "Image",
+    "Input",
+    "Pieces",
+    "check_output",
+    "check_place",
+    "create",
+    "find",
+    "open_images",
+    "output_name",
+    "read",
+    "replacing",
+    "supported",
+    "wrap",
+]
+
+Input = str | os.PathLike[str] | NDArray[Any] | Image
+"""What stands for one or more images: a file, a folder, a glob pattern, an array."""
 
 
 def read(path: str | os.PathLike[str], axes: str | None = None, *, fallback: str | None = None) -> Image:
@@ -69,10 +86,27 @@ def _described(image: Image, axes: str | None, fallback: str | None, name: str) 
     axes = axes or image.axes
     if not axes and fallback and len(fallback) == len(image.shape):
         axes = fallback
-    axes = axes_.check(axes or axes_.guess(image.shape, name=name), image.shape, name=name)
+    axes = ax.check(axes or ax.guess(image.shape, name=name), image.shape, name=name)
     sizes = {letter: float(size) for letter, size in image.pixel_size.items() if letter in axes}
     unit = image.unit if set(sizes) & set("ZYX") else ""
     return replace(image, axes=axes, pixel_size=sizes, unit=unit)
+
+
+def open_images(
+    images: Input | Sequence[Input], axes: str | None = None, *, fallback: str | None = None
+) -> list[Image]:
+    """Files, folders, patterns, arrays or a mix of them, opened; `axes` and `fallback` are those of `read`."""
+    opened = []
+    for image in [images] if isinstance(images, str | os.PathLike | np.ndarray | Image) else images:
+        if isinstance(image, Image):
+            opened.append(image)
+        elif isinstance(image, str | os.PathLike):
+            opened.extend(read(path, axes, fallback=fallback) for path in find([image]))
+        else:
+            opened.append(wrap(image, axes, fallback=fallback))
+    if not opened:
+        raise InputError("No image to work on was given.")
+    return opened
 
 
 @contextmanager
@@ -95,15 +129,6 @@ def create(path: str | os.PathLike[str], like: Image, dtype: Any = None) -> Iter
     kind = np.dtype(like.dtype if dtype is None else dtype).newbyteorder("=")
     module = formats.module_of(path)
     module.check(path, like, kind)
-    paths.check_place(path)
-    temporary = path.with_name(f".{uuid4().hex[:8]}.part.{path.name[-40:]}")
-    try:
-        with module.create(temporary, like, kind) as out:
-            yield out
-        paths.move(temporary, path)
-    except OSError as error:
-        raise InputError(
-            f"{path} cannot be written: {error.strerror or error}; free space or write elsewhere."
-        ) from error
-    finally:
-        paths.remove(temporary)
+    check_place(path)
+    with replacing(path) as temporary, module.create(temporary, like, kind) as out:
+        yield out

@@ -39,6 +39,11 @@ class Image:
     details: dict[str, Any] = field(default_factory=dict)
 
     @property
+    def name(self) -> str:
+        """What to call it in a message."""
+        return "The array" if self.path is None else str(self.path)
+
+    @property
     def shape(self) -> tuple[int, ...]:
         return tuple(self.data.shape)
 
@@ -56,7 +61,6 @@ class Pieces:
         self.shape: tuple[int, ...] = tuple(source.shape)
         self.ndim = len(self.shape)
         self.dtype: np.dtype[Any] = np.dtype(source.dtype).newbyteorder("=")
-        self.chunks: tuple[int, ...] | None = getattr(source, "chunks", None)
 
     def __getitem__(self, key: Any) -> np.ndarray[Any, Any]:
         try:

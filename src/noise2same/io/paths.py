@@ -5,10 +5,11 @@ from __future__ import annotations
 import glob
 import os
 import shutil
-from collections.abc import Sequence
-from contextlib import suppress
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
+from uuid import uuid4
 
 import numpy as np
 
@@ -97,6 +98,23 @@ def reserve(path: Path) -> None:
             os.posix_fallocate(file.fileno(), 0, path.stat().st_size)
     elif shutil.disk_usage(path.parent).free < path.stat().st_size:
         raise OSError(28, "No space left on device")
+
+
+@contextmanager
+def replacing(path: Path) -> Iterator[Path]:
+    """Yield a temporary name beside `path` to write to, which takes its place at the end of the block.
+
+    An exception in the block leaves nothing behind, and what had the name before untouched.
+    """
+    temporary = path.with_name(f".{uuid4().hex[:8]}.part.{path.name[-40:]}")
+    try:
+        yield temporary
+        move(temporary, path)
+    except OSError as error:
+        reason = error.strerror or error
+        raise InputError(f"{path} cannot be written: {reason}; free space or write elsewhere.") from error
+    finally:
+        remove(temporary)
 
 
 def remove(path: Path) -> None:

@@ -59,7 +59,8 @@ class UNet(nn.Module):
         make = Residual if residual else plain
         widths = [features * 2**level for level in range(levels)]
         self.unshuffle = unshuffle
-        self.multiple = tuple((1 if axis == dims - 3 else unshuffle) * 2 ** (levels - 1) for axis in range(dims))
+        stride = 2 ** (levels - 1)
+        self.multiple = (stride, unshuffle * stride, unshuffle * stride)[3 - dims :]  # Z is not unshuffled
         inner = channels * unshuffle**2
         self.stem = conv(inner, features, 3, padding=1) if residual else nn.Identity()
         self.encoder = nn.ModuleList([make(dims, features if residual else inner, features)])

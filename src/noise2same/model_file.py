@@ -1,0 +1,53 @@
+"""The model file: one `.safetensors` with the weights, and everything else as JSON in its header. No code is loaded."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+from safetensors import SafetensorError, safe_open
+from safetensors.torch import save
+from torch import Tensor
+
+from noise2same import __version__, io
+from noise2same.errors import InputError
+
+FORMAT = 1
+"""Version of the format. A file with a higher one is refused."""
+OURS = "noise2same model: give a file that 'noise2same train' or Denoiser.save wrote"
+
+
+def write_model(path: Path, header: dict[str, Any], weights: dict[str, Tensor]) -> None:
+    """Write a model whole or not at all; `header` is anything JSON can hold."""
+    fields = {"format": FORMAT, "version": __version__, **header}
+    tensors = {name: value.contiguous() for name, value in weights.items()}
+    with io.replacing(path) as partial:
+        partial.write_bytes(save(tensors, {"noise2same": json.dumps(fields)}))
+
+
+def read_model(path: Path) -> tuple[dict[str, Any], dict[str, Tensor]]:
+    """Header and weights of a model; what is wrong with the file as one sentence."""
+    if not path.is_file():
+        raise InputError(f"{path} does not exist: give the .safetensors file of a trained model.")
+    try:
+        with safe_open(path, "pt") as file:
+            header = (file.metadata() or {})["noise2same"]
+            weights = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 (not a dict)
+        fields = json.loads(header)
+        newer = fields["format"] > FORMAT
+    except (SafetensorError, OSError, ValueError, KeyError, TypeError) as error:
+        what = "is truncated: copy it again" if _is_cut(path, str(error)) else f"is not a {OURS}"
+        raise InputError(f"{path} {what}.") from None
+    if newer:
+        made = fields.get("version", "a later version")
+        raise InputError(f"{path} was made by noise2same {made}, newer than this {__version__}: upgrade noise2same.")
+    return fields, weights
+
+
+def _is_cut(path: Path, reason: str) -> bool:
+    """Whether a file that cannot be read begins as a safetensors file does and ends too soon."""
+    with path.open("rb") as file:
+        start = file.read(9)
+    header = int.from_bytes(start[:8], "little")
+    return start[8:] == b"{" and (header + 8 > path.stat().st_size or "incomplete" in reason.lower())

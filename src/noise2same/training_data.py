@@ -1,0 +1,71 @@
+"""Opened images to what training needs: normalised slabs, which of their pixels count, and how strong the noise is."""
+
+from __future__ import annotations
+
+import math
+import warnings
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from noise2same import axes as ax
+from noise2same.config import Config
+from noise2same.errors import InputError
+from noise2same.io import Image
+from noise2same.noise.estimate import noise_sigma
+from noise2same.normalize import Normalization, fill_invalid
+
+PIXELS = 2**28
+"""Larger training sets are represented by about this many values, taken as evenly spread slabs."""
+
+
+@dataclass(frozen=True)
+class TrainingData:
+    """Normalised slabs of shape (1, C, [Z,] Y, X) and what is known of them."""
+
+    slabs: list[NDArray[np.float32]]
+    valid: list[NDArray[np.bool_]] | None
+    """False on NaN and infinite pixels, which are filled in the slabs; None where there are none."""
+    normalization: Normalization
+    """Statistics of all slabs together."""
+    sigma: float
+    """Standard deviation of the noise in normalised units, told by the user or estimated."""
+
+
+def prepare(images: list[Image], config: Config) -> TrainingData:
+    """Read, fill in, measure and normalise the training images."""
+    raw = read_slabs(images, PIXELS, height=4 * config.patch)
+    filled, finite = zip(*map(fill_invalid, raw), strict=True)
+    bad = sum(int((~ok).sum()) for ok in finite if ok is not None)
+    if bad == sum(slab.size for slab in raw):
+        raise InputError(f"{images[0].name} has no finite pixel: there is nothing to learn from; use another image.")
+    if all((slab == slab.flat[0]).all() for slab in filled):
+        raise InputError(f"{images[0].name} is constant: there is nothing to learn from; use another image.")
+    if bad:
+        warnings.warn(f"{bad} NaN or infinite pixels are left out of training.", stacklevel=4)
+    pooled = Normalization.measure(raw)
+    scales = [pooled] * len(raw) if config.normalization == "dataset" else [Normalization.measure([s]) for s in raw]
+    slabs = [scale.apply(slab) for scale, slab in zip(scales, filled, strict=True)]
+    valid = [np.ones(s.shape, bool) if ok is None else ok for s, ok in zip(raw, finite, strict=True)] if bad else None
+    return TrainingData(slabs, valid, pooled, noise_level(raw, scales, config.sigma))
+
+
+def read_slabs(images: list[Image], limit: int, height: int) -> list[NDArray[Any]]:
+    """Read all images as (1, C, [Z,] Y, X) or, of more than `limit` values, evenly spread slabs of them."""
+    samples = [sample for image in images for sample in ax.samples(image.data, image.axes)]
+    share = limit / sum(math.prod(image.shape) for image in images)
+    if share >= 1:
+        return [sample.read(0, sample.size[0]) for sample in samples]
+    places = [(sample, start) for sample in samples for start in range(0, sample.size[0], height)]
+    chosen = np.linspace(0, len(places) - 1, max(1, int(share * len(places)))).round().astype(int)
+    return [places[i][0].read(places[i][1], places[i][1] + height) for i in chosen]
+
+
+def noise_level(raw: list[NDArray[Any]], scales: list[Normalization], sigma: float | None) -> float:
+    """Noise in normalised units: `sigma`, given in those of the images, or the median estimate of up to 64 slabs."""
+    if sigma is not None:
+        return float(np.mean([sigma / np.asarray(scale.std) for scale in scales]))
+    chosen = range(0, len(raw), -(-len(raw) // 64))
+    return float(np.median([noise_sigma(scales[i].apply(raw[i])) for i in chosen]))
