@@ -239,8 +239,8 @@ def test_ctrl_c_keeps_what_was_learned_and_resume_completes(run: Run, interrupt:
     interrupt(4)
     code, out, err = run(*command, "-o", "out.png")
     assert (code, out) == (130, "") and "Interrupted at step 4" in err and "--resume" in err
-    assert names() == ["in.png", "out.safetensors", "out.unfinished.ckpt", "whole.png"]
-    assert run("denoise", "in.png", "-o", "early.png", "-m", "out.safetensors")[0] == 0  # it is usable
+    assert names() == ["in.png", "out.unfinished.ckpt", "out.unfinished.safetensors", "whole.png"]
+    assert run("denoise", "in.png", "-o", "early.png", "-m", "out.unfinished.safetensors")[0] == 0  # it is usable
     assert run(*command, "-o", "out.png", "--resume")[0] == 0
     assert names() == ["early.png", "in.png", "out.png", "whole.png"]
     assert np.array_equal(imageio.imread("out.png"), imageio.imread("whole.png"))
@@ -276,8 +276,8 @@ def test_ctrl_c_while_denoising_leaves_no_partial_file(
     assert run("denoise", "in.npy", "-o", "new/out.npy", "-m", trained)[0] == 130
     assert os.listdir() == ["in.npy"]
     code, _, err = run("denoise", "in.npy", "-o", "new/out.npy", *TINY)
-    assert code == 130 and "new/out.safetensors" in err  # what was trained is not lost
-    assert names() == ["in.npy", "new/out.safetensors"]
+    assert code == 130 and "new/out.unfinished.safetensors" in err  # what was trained is not lost
+    assert names() == ["in.npy", "new/out.unfinished.safetensors"]
 
 
 DRIVER = """

@@ -126,7 +126,11 @@ def _predict_sample(
         done = end - start
         result = normalization.undo(blended[:, :, :done], target.array.dtype)
         if finite is not None:
-            np.copyto(result, raw[:, :, :done], where=~finite[:, :, :done], casting="unsafe")
+            bad = raw[:, :, :done]
+            if result.dtype.kind in "ui":  # which hold neither NaN nor infinity: 0, and the ends of the range
+                limits = np.iinfo(result.dtype)
+                bad = np.nan_to_num(bad.astype(np.float64), nan=0, posinf=limits.max, neginf=limits.min)
+            np.copyto(result, bad, where=~finite[:, :, :done], casting="unsafe")
             passed += int((~finite[:, :, :done]).sum())
         target.write(start, end, result)
         unfinished = blended[:, :, done:].copy()

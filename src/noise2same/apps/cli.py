@@ -124,7 +124,7 @@ def denoise(
             if model is not None:
                 denoiser.check_fits(image)
             io.check_output(target, [sources.get(target.resolve(), file)], image, target_dtype)
-        kept = outputs[0].with_name(stem(outputs[0]) + ".safetensors")
+        kept = outputs[0].with_name(stem(outputs[0]) + ".unfinished.safetensors")
         if model is None:
             denoiser = run_training(denoiser, files, axes, kept, resume=resume, log=log)
         try:
@@ -138,7 +138,7 @@ def denoise(
                 tell(f"The trained model is kept in {kept}; use it with --model.")
             raise
         if resume:
-            remove_interrupted(kept)
+            kept.unlink(missing_ok=True)
     if as_json:
         print_json({"outputs": [str(path) for path in outputs], "training": denoiser.summary})
 
@@ -342,15 +342,6 @@ def keep_network(model: Path, trained: Config, wanted: Config) -> Config:
     return wanted.model_copy(update={name: getattr(trained, name) for name in fields})
 
 
-def remove_interrupted(model: Path) -> None:
-    """Delete the model that an interrupted run left, now that its resumed one is complete."""
-    from noise2same.denoiser import Denoiser
-
-    with suppress(InputError):
-        if Denoiser.load(model).summary.get("interrupted"):
-            model.unlink()
-
-
 @contextmanager
 def made_folder(folder: Path) -> Iterator[None]:
     """Make a folder and its parents; what is made and still empty when something goes wrong is removed again."""
@@ -373,8 +364,8 @@ def made_folder(folder: Path) -> Iterator[None]:
 
 
 def checkpoint_of(model: Path) -> Path:
-    """Where the state of an unfinished training of `model` is kept."""
-    return model.with_suffix(".unfinished.ckpt")  # not just .ckpt: that could be a file of the user's
+    """Where the state of an unfinished training of `model` is kept; just .ckpt could be a file of the user's."""
+    return model.with_name(model.stem.removesuffix(".unfinished") + ".unfinished.ckpt")
 
 
 def is_first_worker() -> bool:
