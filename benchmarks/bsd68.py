@@ -63,7 +63,7 @@ def main() -> None:
     record.write(
         "bsd68",
         rows,
-        f"# BSD68, σ = 25\n\nMean PSNR of the 68 test images. Trained on 396 images of Train400, one noisy realisation, "
+        f"# BSD68, σ = 25\n\nMean PSNR of the 68 test images. Trained on 396 images of Train400, each noisy once, "
         f"for {minutes:g} minutes each with the fast preset; the noise level is not told.",
     )
 

@@ -68,7 +68,7 @@ def test_an_interrupted_run_resumes_to_the_same_result(tmp_path, number):
     assert outcome.steps == 12 and not outcome.interrupted
     never_stopped, _ = run(config=config)
     assert same(resumed, never_stopped) and not same(kept, resumed)
-    assert list(tmp_path.iterdir()) == []
+    assert [path.name for path in tmp_path.iterdir()] == ["run.ckpt"]
 
 
 def test_checkpoints_are_written_while_training(tmp_path, monkeypatch):
@@ -128,3 +128,12 @@ def test_divergence_is_said_not_saved():
 
     with pytest.raises(InputError, match="diverged"):
         run(Diverging(Config(), 0.5), steps=60)
+
+
+def test_lack_of_memory_is_one_sentence():
+    class Greedy(Noise2Same):
+        def __call__(self, *arguments):
+            raise torch.OutOfMemoryError("no memory left")
+
+    with pytest.raises(InputError, match="smaller batch than 4"):
+        run(Greedy(Config(), 0.5))

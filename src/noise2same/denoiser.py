@@ -122,7 +122,7 @@ class Denoiser:
         images, axes
             As for `train`.
         checkpoint : path, optional
-            Where the state of the run is kept every minute until it is complete.
+            Where the state of the run is kept every minute; yours to remove once the model is saved.
         resume : bool
             Go on from `checkpoint`; without one, go on from the weights of this denoiser with a new budget.
         devices, nodes : int

@@ -28,6 +28,7 @@ from torch.optim.swa_utils import AveragedModel, get_ema_multi_avg_fn
 
 from noise2same import io
 from noise2same.config import Config
+from noise2same.device import is_out_of_memory
 from noise2same.errors import InputError
 from noise2same.methods import Method
 from noise2same.patches import Patches
@@ -69,8 +70,8 @@ def fit(
     network : Module
         Left with the weights that predict: the running average if `config.ema` is set.
     checkpoint : Path, optional
-        Where the state of an unfinished run is kept, rewritten every minute and on Ctrl-C or SIGTERM; removed when the
-        run is complete.
+        Where the state of the run is kept, rewritten every minute and on Ctrl-C or SIGTERM. It is left there when the
+        run is complete, for the caller to remove once the model is safe.
     resume : bool
         Go on from `checkpoint`, to the same result as a run that was never stopped.
     log : Path, optional
@@ -98,9 +99,9 @@ def fit(
         except Exception as error:
             if resume and module.started == 0:  # it failed before the first step
                 raise InputError(f"{checkpoint} does not fit this training; start again without resume.") from error
+            if is_out_of_memory(error):
+                raise InputError(f"Memory ran out in training: use a smaller batch than {config.batch}.") from error
             raise
-    if checkpoint is not None and trainer.is_global_zero and not module.interrupted:
-        checkpoint.unlink(missing_ok=True)
     if module.average is not None:
         network.load_state_dict(module.average.module.state_dict())
     return Summary(trainer.global_step, module.elapsed, module.interrupted, module.read_terms())

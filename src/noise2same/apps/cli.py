@@ -3,22 +3,20 @@
 from __future__ import annotations
 
 import json
-import math
 import os
 import sys
 import warnings
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, NoReturn
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
-from rich.console import Console
-from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeRemainingColumn
 from rich.table import Column, Table
 from rich.text import Text
 
 from noise2same import __version__, io
+from noise2same.apps.files import made_folder, pair_files, plan_outputs, stem
+from noise2same.apps.terminal import bar, console, fail, flat, print_json, stdout, tell
 from noise2same.config import Config
 from noise2same.errors import InputError
 
@@ -32,10 +30,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-console = Console(stderr=True, highlight=False, soft_wrap=True)
-UsageError: Any = typer.BadParameter.__mro__[
-    2
-]  # click's ClickException; where click is depends on the version of typer
+ClickException: Any = typer.BadParameter.__mro__[2]  # its module depends on the version of typer
 
 
 def setting(name: str, *flags: str) -> Any:
@@ -126,7 +121,7 @@ def denoise(
             io.check_output(target, [sources.get(target.resolve(), file)], image, target_dtype)
         kept = outputs[0].with_name(stem(outputs[0]) + ".unfinished.safetensors")
         if model is None:
-            denoiser = run_training(denoiser, files, axes, kept, resume=resume, log=log)
+            run_training(denoiser, files, axes, kept, resume=resume, log=log)
         try:
             for file, target in zip(files, outputs, strict=True):
                 with bar(f"Denoising {file.name}") as advance:
@@ -134,10 +129,9 @@ def denoise(
                 tell(f"{file} -> {target}")
         except BaseException:
             if model is None:
-                denoiser.save(kept)
                 tell(f"The trained model is kept in {kept}; use it with --model.")
             raise
-        if resume:
+        if model is None:
             kept.unlink(missing_ok=True)
     if as_json:
         print_json({"outputs": [str(path) for path in outputs], "training": denoiser.summary})
@@ -170,8 +164,8 @@ def train(
         raise InputError(f"{model}: the name of a model ends in .safetensors.")
     io.check_place(model)
     files = io.find(inputs)
-    main_process = devices * nodes == 1 or is_first_worker()
-    console.quiet = not main_process
+    first_worker = devices * nodes == 1 or is_first_worker()
+    console.quiet = not first_worker
     from noise2same.denoiser import Denoiser
 
     denoiser = Denoiser(config)
@@ -180,14 +174,10 @@ def train(
             raise InputError(f"There is nothing to resume: neither {model} nor {checkpoint_of(model)} exists.")
         denoiser = Denoiser.load(model)
         denoiser.config = keep_network(model, denoiser.config, config)
-    denoiser = run_training(
-        denoiser, files, axes, model, resume=resume, log=log, devices=devices, nodes=nodes, save=main_process
-    )
-    if main_process:
-        denoiser.save(model)
-        tell(f"Model written to {model}")
-        if as_json:
-            print_json({"model": str(model), "training": denoiser.summary})
+    run_training(denoiser, files, axes, model, resume=resume, log=log, devices=devices, nodes=nodes)
+    tell(f"Model written to {model}")
+    if as_json and first_worker:
+        print_json({"model": str(model), "training": denoiser.summary})
 
 
 @app.command()
@@ -219,7 +209,7 @@ def evaluate(
     table = Table(Column("image", overflow="fold"), *mean)
     for name, row in ({**rows, "mean": mean} if len(rows) > 1 else rows).items():
         table.add_row(name, *(f"{value:.2f} dB" if "psnr" in key else f"{value:.4f}" for key, value in row.items()))
-    results().print(table)
+    stdout().print(table)
 
 
 @app.command()
@@ -247,7 +237,7 @@ def info(
     table = Table(show_header=False, title=Text(str(model)))
     for name, value in flat(facts).items():
         table.add_row(name, f"{value:.6g}" if isinstance(value, float) else str(value))
-    results().print(table)
+    stdout().print(table)
 
 
 @app.command()
@@ -279,58 +269,23 @@ def configure(settings: Sequence[str] | None, **options: Any) -> Config:
     return Config.of(**options)
 
 
-def plan_outputs(inputs: Sequence[str], files: Sequence[Path], output: Path) -> list[Path]:
-    """Where each result goes: OUT itself for one file; a folder OUT of the same names for a folder or several."""
-    several = len(files) > 1 or len(inputs) > 1 or io.find(inputs[:1]) != [Path(inputs[0]).expanduser()]
-    named = output.suffix and not (output.is_dir() and not io.supported(output))
-    if not several and named:
-        return [output]
-    if io.supported(output) and not output.is_dir():
-        raise InputError(f"{output} is one file but there are several inputs: give a folder.")
-    outputs = [output / io.output_name(file) for file in files]
-    twice = {path for path in outputs if outputs.count(path) > 1}
-    if twice:
-        raise InputError(f"Two inputs would both be written to {min(twice)}: rename one.")
-    return outputs
-
-
-def pair_files(predictions: list[Path], truths: list[Path]) -> list[tuple[Path, Path]]:
-    """One file and one file, or files of the same name without suffix."""
-    if len(predictions) == len(truths) == 1:
-        return [(predictions[0], truths[0])]
-    by_name = {stem(path): path for path in truths}
-    missing = [path for path in predictions if stem(path) not in by_name]
-    if missing:
-        raise InputError(
-            f"There is no truth of the same name for {', '.join(map(str, missing[:3]))}: rename or add it."
-        )
-    return [(path, by_name[stem(path)]) for path in predictions]
-
-
-def stem(path: Path) -> str:
-    """Name without the suffix of its format: 'a.1.ome.tif' -> 'a.1'."""
-    return path.stem[:-4] if path.stem.lower().endswith(".ome") else path.stem
-
-
-def run_training(
-    denoiser: Denoiser, files: list[Path], axes: str | None, model: Path, *, save: bool = True, **options: Any
-) -> Denoiser:
-    """Train with a checkpoint beside the model. Interrupted, save what was learned, say how to go on, exit with 130."""
+def run_training(denoiser: Denoiser, files: list[Path], axes: str | None, model: Path, **options: Any) -> None:
+    """Train with a checkpoint beside `model`, and save it. Interrupted, say how to go on and exit with 130."""
     checkpoint = checkpoint_of(model)
     if not options["resume"] and checkpoint.exists():
         tell(f"Starting anew; with --resume, the stopped run in {checkpoint} would go on.")
     if options["resume"] and not checkpoint.exists() and denoiser.network is None:
         raise InputError(f"There is nothing to resume: {checkpoint} does not exist; start without --resume.")
     denoiser.fit(files, axes, checkpoint=checkpoint, say=tell, **options)
+    if not console.quiet:  # the first of several workers, or the only one
+        denoiser.save(model)
     if denoiser.summary["interrupted"]:
-        if save:
-            denoiser.save(model)
-            tell(
-                f"Interrupted at step {denoiser.summary['steps']}. What was learned is in {model}; "
-                "the same command with --resume goes on from here."
-            )
+        tell(
+            f"Interrupted at step {denoiser.summary['steps']}. What was learned is in {model}; "
+            "the same command with --resume goes on from here."
+        )
         raise typer.Exit(130)
-    return denoiser
+    checkpoint.unlink(missing_ok=True)  # only now: the model is safe
 
 
 def keep_network(model: Path, trained: Config, wanted: Config) -> Config:
@@ -342,27 +297,6 @@ def keep_network(model: Path, trained: Config, wanted: Config) -> Config:
     return wanted.model_copy(update={name: getattr(trained, name) for name in fields})
 
 
-@contextmanager
-def made_folder(folder: Path) -> Iterator[None]:
-    """Make a folder and its parents; what is made and still empty when something goes wrong is removed again."""
-    made = []
-    try:
-        for parent in reversed([folder, *folder.parents]):
-            if parent.exists() and not parent.is_dir():
-                raise InputError(f"{folder} cannot be made: {parent} is a file; choose another output.")
-            if not parent.exists():
-                parent.mkdir()
-                made.append(parent)
-        yield
-    except BaseException as error:
-        for parent in reversed(made):
-            with suppress(OSError):
-                parent.rmdir()
-        if isinstance(error, OSError) and not folder.is_dir():
-            raise InputError(f"{folder} cannot be made: {error.strerror}; choose another output.") from None
-        raise
-
-
 def checkpoint_of(model: Path) -> Path:
     """Where the state of an unfinished training of `model` is kept; just .ckpt could be a file of the user's."""
     return model.with_name(model.stem.removesuffix(".unfinished") + ".unfinished.ckpt")
@@ -372,46 +306,6 @@ def is_first_worker() -> bool:
     """Whether this is the first of the processes that Lightning, torchrun or SLURM started for one training run."""
     ranks = ("RANK", "NODE_RANK", "GROUP_RANK", "LOCAL_RANK", "SLURM_PROCID")
     return all(os.environ.get(name, "0") == "0" for name in ranks)
-
-
-@contextmanager
-def bar(title: str) -> Iterator[Any]:
-    """Progress bar on stderr; yields what to call with each further share of the work."""
-    columns = (TextColumn(title, markup=False), BarColumn(), TaskProgressColumn(), TimeRemainingColumn())
-    with Progress(*columns, console=console, disable=not console.is_terminal, transient=True) as progress:
-        task = progress.add_task(title, total=1.0)
-        yield lambda share: progress.advance(task, share)
-
-
-def tell(text: str, label: str = "", style: str = "") -> None:
-    """Write a line to stderr, as it is: what is in brackets in the name of a file is not markup."""
-    console.print(Text.assemble((label, style), text))
-
-
-def results() -> Console:
-    """Where tables go: stdout, wide enough for file names where it is not a terminal."""
-    return Console() if sys.stdout.isatty() else Console(width=160)
-
-
-def print_json(value: Any) -> None:
-    """Write JSON to stdout; numbers it cannot hold (the PSNR of equal images is infinite) become null."""
-
-    def plain(item: Any) -> Any:
-        if isinstance(item, dict):
-            return {key: plain(inner) for key, inner in item.items()}
-        if isinstance(item, list | tuple):
-            return [plain(inner) for inner in item]
-        return None if isinstance(item, float) and not math.isfinite(item) else item
-
-    typer.echo(json.dumps(plain(value), indent=2, allow_nan=False))
-
-
-def flat(tree: dict[str, Any], prefix: str = "") -> dict[str, Any]:
-    """Nested dicts as one, with keys such as 'training terms invariance'."""
-    rows: dict[str, Any] = {}
-    for name, value in tree.items():
-        rows |= flat(value, f"{prefix}{name} ") if isinstance(value, dict) else {prefix + name: value}
-    return rows
 
 
 def show_version(value: bool) -> None:
@@ -440,7 +334,7 @@ def main() -> None:
         sys.exit(app(standalone_mode=False))
     except InputError as error:
         fail(str(error))
-    except UsageError as error:
+    except ClickException as error:
         if type(error).__name__ != "NoArgsIsHelpError":  # the help has been shown then
             context = getattr(error, "ctx", None)
             hint = f" See {context.command_path} --help." if context else ""
@@ -453,13 +347,6 @@ def main() -> None:
     except (KeyboardInterrupt, typer.Abort):
         tell("Interrupted.")
         sys.exit(130)
-
-
-def fail(message: str) -> NoReturn:
-    """Say what is wrong and exit."""
-    console.quiet = False
-    tell(message, "Error: ", "red")
-    sys.exit(2)
 
 
 if __name__ == "__main__":

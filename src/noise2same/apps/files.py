@@ -1,0 +1,64 @@
+"""Which file each result goes to, and which files belong together."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+from noise2same import io
+from noise2same.errors import InputError
+
+
+def plan_outputs(inputs: Sequence[str], files: Sequence[Path], output: Path) -> list[Path]:
+    """Where each result goes: OUT itself for one file; a folder OUT of the same names for a folder or several."""
+    several = len(files) > 1 or len(inputs) > 1 or io.find(inputs[:1]) != [Path(inputs[0]).expanduser()]
+    named = output.suffix and not (output.is_dir() and not io.supported(output))
+    if not several and named:
+        return [output]
+    if io.supported(output) and not output.is_dir():
+        raise InputError(f"{output} is one file but there are several inputs: give a folder.")
+    outputs = [output / io.output_name(file) for file in files]
+    twice = {path for path in outputs if outputs.count(path) > 1}
+    if twice:
+        raise InputError(f"Two inputs would both be written to {min(twice)}: rename one.")
+    return outputs
+
+
+def pair_files(predictions: list[Path], truths: list[Path]) -> list[tuple[Path, Path]]:
+    """One file and one file, or files of the same name without suffix."""
+    if len(predictions) == len(truths) == 1:
+        return [(predictions[0], truths[0])]
+    by_name = {stem(path): path for path in truths}
+    missing = [path for path in predictions if stem(path) not in by_name]
+    if missing:
+        raise InputError(
+            f"There is no truth of the same name for {', '.join(map(str, missing[:3]))}: rename or add it."
+        )
+    return [(path, by_name[stem(path)]) for path in predictions]
+
+
+def stem(path: Path) -> str:
+    """Name without the suffix of its format: 'a.1.ome.tif' -> 'a.1'."""
+    return path.stem[:-4] if path.stem.lower().endswith(".ome") else path.stem
+
+
+@contextmanager
+def made_folder(folder: Path) -> Iterator[None]:
+    """Make a folder and its parents; what is made and still empty when something goes wrong is removed again."""
+    made = []
+    try:
+        for parent in reversed([folder, *folder.parents]):
+            if parent.exists() and not parent.is_dir():
+                raise InputError(f"{folder} cannot be made: {parent} is a file; choose another output.")
+            if not parent.exists():
+                parent.mkdir()
+                made.append(parent)
+        yield
+    except BaseException as error:
+        for parent in reversed(made):
+            with suppress(OSError):
+                parent.rmdir()
+        if isinstance(error, OSError) and not folder.is_dir():
+            raise InputError(f"{folder} cannot be made: {error.strerror}; choose another output.") from None
+        raise
