@@ -23,11 +23,9 @@ from noise2same.noise.synthesise import gaussian
 CANDIDATES: dict[str, dict[str, Any]] = {
     "fast": {},
     "48 features": {"features": 48},
-    "32 features at full resolution": {"unshuffle": 1},
-    "4 levels": {"levels": 4},
+    "16 features at full resolution": {"unshuffle": 1, "features": 16},
     "2 levels": {"levels": 2},
     "batch 8": {"batch": 8},
-    "learning rate 1e-3": {"learning_rate": 1e-3},
     "learning rate 6e-3": {"learning_rate": 6e-3},
     "all of the batch masked, 0.5 %": {"masked_fraction": 1.0, "mask_density": 0.005},
     "Gaussian fill": {"fill": "gaussian"},
@@ -58,7 +56,7 @@ def measure(name: str, minutes: float) -> dict[str, Any]:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--minutes", type=float, default=2.5)
+    parser.add_argument("--minutes", type=float, default=2)
     minutes = parser.parse_args().minutes
     with ProcessPoolExecutor(os.cpu_count(), max_tasks_per_child=1) as pool:
         rows = list(pool.map(measure, CANDIDATES, [minutes] * len(CANDIDATES)))
