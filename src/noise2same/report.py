@@ -22,7 +22,7 @@ def before_after(panels: dict[str, NDArray], axes: str, path: Path, *, zoom: int
     path : Path
         PNG file to write.
     zoom : int
-        Side in pixels of the square in the lower row, taken where the last image varies most.
+        Side in pixels, at most half of the image's, of the square in the lower row, where the last image varies most.
     """
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
@@ -31,7 +31,7 @@ def before_after(panels: dict[str, NDArray], axes: str, path: Path, *, zoom: int
     *_, last = shown.values()
     low, high = np.percentile(last, (0.5, 99.5))
     scale = max(float(high - low), 1e-12)
-    rows, columns = busiest(last.mean(-1), zoom)
+    rows, columns = busiest(last.mean(-1), min(zoom, max(1, min(last.shape[:2]) // 2)))
     ratio = last.shape[0] / last.shape[1]
     figure = Figure(figsize=(4 * len(shown), 4 * (ratio + 1) + 0.4), layout="constrained", dpi=120)
     FigureCanvasAgg(figure)
