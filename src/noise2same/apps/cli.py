@@ -331,7 +331,7 @@ def main() -> None:
         warnings.filterwarnings("always", category=UserWarning, module="noise2same")
     warnings.showwarning = lambda message, *_, **__: tell(str(message), "Warning: ", "yellow")
     try:
-        sys.exit(app(standalone_mode=False))
+        sys.exit(app(prog_name="noise2same", standalone_mode=False))
     except InputError as error:
         fail(str(error))
     except ClickException as error:
