@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import tracemalloc
+
 import numpy as np
 import pytest
 import torch
@@ -122,6 +124,17 @@ def test_holds_one_row_of_tiles_whatever_the_height():
     np.testing.assert_allclose(out, 1, atol=1e-6)
     assert Rows.largest <= TILE[2][0]
     assert max(np.prod(shape) for shape in network.seen) <= 4 * TILE[2][0] ** 2
+
+
+@pytest.mark.parametrize(("shape", "axes"), [((3000, 1024), "YX"), ((150, 128, 256), "ZYX")])
+def test_memory_is_that_of_one_strip(shape, axes):
+    image = RNG.integers(0, 60_000, shape).astype(np.uint16)
+    out = np.zeros_like(image)
+    tracemalloc.start()
+    predict(Copy(), image, axes, out, normalization=Normalization((3e4,), (1e4,)))
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < 20 * TILE[len(shape)][0] * np.prod(shape[1:])
 
 
 def test_nan_and_infinite_pixels_pass_through_and_spoil_nothing():
