@@ -32,7 +32,7 @@ PRESETS: dict[str, dict[str, Any]] = {
         "minutes": None,
     },
 }
-"""What each preset changes. The defaults below are the "fast" preset: the best of `benchmarks/presets.md`."""
+"""What each preset changes. The defaults below are the "fast" preset, measured in `benchmarks/presets.md`."""
 
 
 class Config(BaseModel):
