@@ -84,9 +84,9 @@ def test_checkpoints_are_written_while_training(tmp_path, monkeypatch):
     assert seen == [False, True, True, True]
 
 
-def test_a_budget_in_minutes_is_kept_and_ends_at_learning_rate_zero(tmp_path):
+def test_a_budget_in_minutes_is_kept():
     config = Config(minutes=0.03, batch=4, patch=16)
-    _, outcome = run(config=config, log=tmp_path)
+    _, outcome = run(config=config)
     assert not outcome.interrupted and outcome.steps > 1
     assert outcome.seconds >= 60 * 0.03
 

@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 from skimage.metrics import structural_similarity
 from skimage.morphology import erosion, footprint_rectangle
 
-from noise2same import axes as axes_
+from noise2same import axes as ax
 from noise2same.errors import InputError
 
 Array = NDArray[np.float64]
@@ -104,8 +104,8 @@ def evaluate(
     """
     y, f = _pair(truth, prediction)
     ends = _ends(truth, data_range)
-    axes = axes_.check(axes_.guess(y.shape) if axes is None else axes, y.shape, name="the truth")
-    scores = [_scores(*pair, ends) for pair in zip(axes_.to_network(y, axes), axes_.to_network(f, axes), strict=True)]
+    axes = ax.check(ax.guess(y.shape) if axes is None else axes, y.shape, name="the truth")
+    scores = [_scores(*pair, ends) for pair in zip(ax.to_network(y, axes), ax.to_network(f, axes), strict=True)]
     return {name: float(np.mean([score[name] for score in scores])) for name in scores[0]}
 
 
