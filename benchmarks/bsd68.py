@@ -6,37 +6,10 @@ import argparse
 
 import numpy as np
 import record
-import torch
-from numpy.typing import NDArray
 
-from noise2same import Config, Denoiser, training
-from noise2same.device import pick
-from noise2same.methods.noise2same import mean_square
+from noise2same import Config, Denoiser
 from noise2same.metrics import psnr
 from noise2same.noise.synthesise import gaussian
-from noise2same.normalize import Normalization
-from noise2same.patches import Patches
-
-
-class Noise2True:
-    """Supervised training: the mean squared error to the clean image."""
-
-    def __init__(self, config: Config, sigma: float) -> None:
-        pass
-
-    def __call__(self, network, batch, generator):
-        return {"supervised": mean_square(network(batch.x) - batch.target, None)}
-
-
-def noise2true(config: Config, noisy: list[NDArray], clean: list[NDArray]) -> Denoiser:
-    model = Denoiser(config)
-    model.normalization = Normalization.measure(image[None, None] for image in noisy)
-    x, y = ([torch.from_numpy(model.normalization.apply(i[None, None])) for i in images] for images in (noisy, clean))
-    patches = Patches(x, targets=y, patch=config.patch_of(2), batch=config.batch_of(2))
-    model.network = model.new_network()
-    outcome = training.fit(model.network, Noise2True(config, 0), patches, config, device=pick())
-    model.summary = {"steps": outcome.steps, "sigma": None, "lambda_inv": None}
-    return model
 
 
 def main() -> None:
@@ -50,7 +23,7 @@ def main() -> None:
     models = {
         "noisy input": None,
         "noise2same": Denoiser(config).fit(noisy),
-        "noise2true": noise2true(config, noisy, clean),
+        "noise2true": Denoiser(Config(minutes=minutes, method="noise2true")).fit(noisy, target=clean),
     }
     rows = []
     for name, model in models.items():

@@ -9,6 +9,7 @@ import pytest
 import torch
 from torch import nn
 
+from noise2same.networks.folding import folded
 from noise2same.networks.unet import UNet
 from noise2same.normalize import Normalization
 from noise2same.prediction import OVERLAP, TILE, Tiles, forward, predict
@@ -74,8 +75,8 @@ def test_no_seams(shape, axes):
     image = RNG.normal(size=shape).astype(np.float32)
     whole, tiled = np.zeros_like(image), np.zeros_like(image)
     normalization = Normalization((0.0,), (1.0,))
-    predict(network.folded(), image, axes, whole, normalization=normalization, tile=[1024] * dims)
-    predict(network.folded(), image, axes, tiled, normalization=normalization)
+    predict(folded(network), image, axes, whole, normalization=normalization, tile=[1024] * dims)
+    predict(folded(network), image, axes, tiled, normalization=normalization)
     difference = np.abs(whole - tiled)
     assert difference.max() < 0.1 * whole.std()
     assert np.sqrt((difference**2).mean()) < 0.01 * whole.std()

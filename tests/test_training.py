@@ -11,18 +11,20 @@ import torch
 from noise2same import training
 from noise2same.config import Config
 from noise2same.errors import InputError
+from noise2same.methods import Facts
 from noise2same.methods.noise2same import Noise2Same
 from noise2same.networks.unet import UNet
 from noise2same.patches import Patches
 
 CPU = torch.device("cpu")
+FACTS = Facts(2, 1, sigma=0.5)
 
 
 class Interrupting(Noise2Same):
     """Sends this process a signal at a given step, as a user would with Ctrl-C or a cluster with SIGTERM."""
 
-    def __init__(self, config, sigma, step, number):
-        super().__init__(config, sigma)
+    def __init__(self, config, facts, step, number):
+        super().__init__(config, facts)
         self.left, self.number = step, number
 
     def __call__(self, network, batch, generator):
@@ -39,7 +41,13 @@ def run(method=None, *, steps=12, seed=0, **options):
     config = options.pop("config", None) or Config(steps=steps, seed=seed, batch=4, patch=16)
     patches = Patches([image], patch=config.patch_of(2), batch=config.batch)
     outcome = training.fit(
-        network, method or Noise2Same(config, 0.5), patches, config, device=CPU, progress=False, **options
+        network,
+        method or Noise2Same(config, FACTS),
+        patches,
+        config,
+        device=CPU,
+        progress=False,
+        **options,
     )
     return network.state_dict(), outcome
 
@@ -61,7 +69,7 @@ def test_an_interrupted_run_resumes_to_the_same_result(tmp_path, number):
     checkpoint = tmp_path / "run.ckpt"
     config = Config(steps=12, batch=4, patch=16)
     handler = signal.getsignal(number)
-    kept, outcome = run(Interrupting(config, 0.5, 5, number), config=config, checkpoint=checkpoint)
+    kept, outcome = run(Interrupting(config, FACTS, 5, number), config=config, checkpoint=checkpoint)
     assert outcome.interrupted and outcome.steps == 5 and checkpoint.exists()
     assert signal.getsignal(number) == handler
     resumed, outcome = run(config=config, checkpoint=checkpoint, resume=True)
@@ -80,7 +88,7 @@ def test_checkpoints_are_written_while_training(tmp_path, monkeypatch):
             seen.append((tmp_path / "run.ckpt").exists())
             return super().__call__(*arguments)
 
-    run(Looking(Config(), 0.5), steps=4, checkpoint=tmp_path / "run.ckpt")
+    run(Looking(Config(), FACTS), steps=4, checkpoint=tmp_path / "run.ckpt")
     assert seen == [False, True, True, True]
 
 
@@ -127,7 +135,7 @@ def test_divergence_is_said_not_saved():
             return {name: value * float("nan") for name, value in super().__call__(*arguments).items()}
 
     with pytest.raises(InputError, match="diverged"):
-        run(Diverging(Config(), 0.5), steps=60)
+        run(Diverging(Config(), FACTS), steps=60)
 
 
 def test_lack_of_memory_is_one_sentence():
@@ -136,4 +144,4 @@ def test_lack_of_memory_is_one_sentence():
             raise torch.OutOfMemoryError("no memory left")
 
     with pytest.raises(InputError, match="smaller batch than 4"):
-        run(Greedy(Config(), 0.5))
+        run(Greedy(Config(), FACTS))

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import math
+import re
+from difflib import get_close_matches
 from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
@@ -53,10 +55,23 @@ class Config(BaseModel):
         Literal["auto"] | Annotated[float, Field(gt=0)],
         Field(description="Weight of the invariance term: 2 is Theorem 1; auto is 2σ, told or estimated, at most 2."),
     ] = "auto"
+    noise_model: Annotated[
+        Literal["none", "gaussian", "poisson", "impulse"],
+        Field(description="Kind of noise, for methods that can use it: laine."),
+    ] = "none"
+    gain: Annotated[
+        float | None,
+        Field(gt=0, description="Poisson noise's variance is gain times the intensity; learned if unknown."),
+    ] = None
+    alpha: Annotated[
+        float | None, Field(gt=0, lt=1, description="Part of the pixels replaced by impulse noise; learned if unknown.")
+    ] = None
     fill: Annotated[
-        Literal["gaussian", "donut", "ups", "random"],
-        Field(description="What replaces the masked pixels."),
-    ] = "donut"
+        Literal["gaussian", "donut", "mean", "ups", "random"] | None,
+        Field(
+            description="What replaces the masked pixels, if not what is usual for the method: donut for noise2same."
+        ),
+    ] = None
     mask_density: Annotated[float, Field(gt=0, le=0.5, description="Fraction of the pixels of a patch in J.")] = 0.02
     masked_fraction: Annotated[float, Field(gt=0, le=1, description="Part of the batch with a masked pass.")] = 0.25
     separate_passes: Annotated[
@@ -98,6 +113,8 @@ class Config(BaseModel):
             return given
         given = {key: value for key, value in given.items() if value is not None}
         preset = dict(PRESETS.get(given.get("preset", "fast"), {}))
+        if given.get("method", "noise2same") != "noise2same":  # whose settings a preset's are
+            preset = {key: value for key, value in preset.items() if key not in ("lambda_inv", "fill")}
         if "sigma" in given:  # Theorem 2 replaces the preset's weight
             preset["lambda_inv"] = "auto"
         if "steps" in given or "minutes" in given:  # replaces the budget of the other kind
@@ -130,7 +147,9 @@ class Config(BaseModel):
             # one problem for each type that would do
             wanted = [first["msg"], *(one["msg"] for one in others if one["loc"][:1] == first["loc"][:1] != one["loc"])]
             what = " or ".join(wanted).replace("Input should be ", "").replace("Field required", "longer")
-            raise InputError(f"{name}={options[name]}: it should be {what}.") from None
+            near = get_close_matches(str(options[name]), re.findall("'(.+?)'", what), n=1)
+            meant = f" Did you mean {near[0]}?" if near else ""
+            raise InputError(f"{name}={options[name]}: it should be {what}.{meant}") from None
 
     def patch_of(self, dims: int) -> tuple[int, ...]:
         """Size of a patch in `dims` dimensions."""

@@ -12,24 +12,30 @@ from typing import Any
 
 import numpy as np
 import torch
+from torch import nn
 
 from noise2same import axes as ax
-from noise2same import io
+from noise2same import io, methods
 from noise2same.config import Config
 from noise2same.device import describe, pick
 from noise2same.errors import InputError
 from noise2same.io import Input
-from noise2same.methods import METHODS
+from noise2same.methods import Facts, Method
 from noise2same.model_file import read_model, write_model
-from noise2same.networks.unet import UNet
+from noise2same.networks.folding import folded
 from noise2same.normalize import Normalization
 from noise2same.patches import Patches
-from noise2same.prediction import predict
-from noise2same.training_data import prepare
+from noise2same.prediction import predict, predict_whole
+from noise2same.training_data import TrainingData, prepare
 
 
 def train(
-    images: Input | Sequence[Input], axes: str | None = None, *, progress: bool = True, **options: Any
+    images: Input | Sequence[Input],
+    axes: str | None = None,
+    *,
+    target: Input | Sequence[Input] | None = None,
+    progress: bool = True,
+    **options: Any,
 ) -> Denoiser:
     """Train a denoiser on noisy images: files, folders, glob patterns or arrays.
 
@@ -39,17 +45,20 @@ def train(
         The noisy images, of any sizes, with the same number of channels.
     axes : str, optional
         Letters of S, T, C, Z, Y, X; needed where the files do not say and there is more than one reading.
+    target : path, array or sequence of them, optional
+        For a supervised method, what to predict from each image, of its shape: files of the same names, or arrays in
+        the same order.
     progress : bool
         Show a progress bar.
     **options
-        Fields of `Config`: preset="paper", minutes=2, steps=2000, sigma=25, ...
+        Fields of `Config`: method="noise2void", preset="paper", minutes=2, steps=2000, sigma=25, ...
 
     Examples
     --------
     >>> model = train(["a.tif", "b.tif"], axes="ZYX", minutes=10)  # doctest: +SKIP
     >>> model.save("worm.safetensors")  # doctest: +SKIP
     """
-    return Denoiser(Config.of(**options)).fit(images, axes, progress=progress)
+    return Denoiser(Config.of(**options)).fit(images, axes, target=target, progress=progress)
 
 
 def denoise(
@@ -66,8 +75,11 @@ def denoise(
     Examples
     --------
     >>> clean = denoise(noisy)  # doctest: +SKIP
+    >>> clean = denoise(noisy, method="bm3d", sigma=25)  # doctest: +SKIP
     """
-    model = train(image, axes, progress=progress, **options)
+    model = Denoiser(Config.of(**options))
+    if model.method.trained:
+        model.fit(image, axes, progress=progress)
     return model.denoise(image, axes, output=output, dtype=dtype)
 
 
@@ -95,16 +107,23 @@ class Denoiser:
 
     def __init__(self, config: Config | None = None) -> None:
         self.config = config or Config()
-        self.network: UNet | None = None
+        methods.find(self.config)  # which says what is wrong with the settings
+        self.network: nn.Module | None = None
         self.axes, self.channels = "YX", 1
         self.normalization = Normalization((0.0,), (1.0,))
         self.summary: dict[str, Any] = {}
+
+    @property
+    def method(self) -> type[Method]:
+        """The method that its settings name."""
+        return methods.find(self.config)
 
     def fit(
         self,
         images: Input | Sequence[Input],
         axes: str | None = None,
         *,
+        target: Input | Sequence[Input] | None = None,
         checkpoint: str | os.PathLike[str] | None = None,
         resume: bool = False,
         devices: int = 1,
@@ -119,7 +138,7 @@ class Denoiser:
 
         Parameters
         ----------
-        images, axes
+        images, axes, target
             As for `train`.
         checkpoint : path, optional
             Where the state of the run is kept every minute; yours to remove once the model is saved.
@@ -134,19 +153,18 @@ class Denoiser:
         """
         from noise2same import training  # Lightning takes seconds to import, and only training needs it
 
+        self._check_trainable(target is not None)
         opened = io.open_images(images, axes)
         self._adopt(opened, resume)
-        if self.config.method not in METHODS:
-            raise InputError(f"There is no method '{self.config.method}': use one of {', '.join(METHODS)}.")
-        data = prepare(opened, self.config)
+        data = prepare(opened, self.config, None if target is None else io.open_pairs(opened, target, axes))
         self.normalization = data.normalization
-        method = METHODS[self.config.method](self.config, data.sigma)
-        dims = len(ax.spatial(self.axes))
+        method = self.method(self.config, self._facts(data))
         patches = Patches(
-            [torch.from_numpy(slab) for slab in data.slabs],
-            patch=self.config.patch_of(dims),
-            batch=self.config.batch_of(dims),
-            valid=None if data.valid is None else [torch.from_numpy(ok) for ok in data.valid],
+            _tensors(data.slabs),
+            patch=self.config.patch_of(method.facts.dims),
+            batch=self.config.batch_of(method.facts.dims),
+            targets=None if data.targets is None else _tensors(data.targets),
+            valid=None if data.valid is None else _tensors(data.valid),
         )
         device = pick()
         pixels = sum(slab.size for slab in data.slabs)
@@ -156,7 +174,7 @@ class Denoiser:
         )
         saved = None if checkpoint is None else Path(checkpoint)
         if self.network is None:
-            self.network = self.new_network()
+            self.network = self._new_network(method)
         outcome = training.fit(
             self.network,
             method,
@@ -212,14 +230,14 @@ class Denoiser:
         array or Path
             The denoised array, or the path of the file when `output` is given.
         """
-        if self.network is None:
+        if self.network is None and self.method.trained:
             raise InputError("This denoiser is not trained yet: call fit or load a model first.")
         opened, *more = io.open_images(image, axes, fallback=self.axes)
         if more:
             raise InputError(f"{image} is several images: denoise them one by one.")
-        self.check_fits(opened)
+        if self.network is not None:
+            self.check_fits(opened)
         target = opened.dtype if dtype == "same" else dtype_of(dtype)
-        network = self.network.folded().to(pick())
         sink: AbstractContextManager[Any]
         if output is None:
             sink = nullcontext(np.empty(opened.shape, target))
@@ -228,15 +246,7 @@ class Denoiser:
                 io.check_output(output, [opened.path])
             sink = io.create(output, opened, target)
         with sink as out:
-            bad = predict(
-                network,
-                opened.data,
-                opened.axes,
-                out,
-                normalization=self.normalization if self.config.normalization == "dataset" else None,
-                augment=augment,
-                advance=advance,
-            )
+            bad = self._predict(opened, out, augment, advance)
         if bad:
             warnings.warn(f"{opened.name}: {bad} NaN or infinite pixels were passed through.", stacklevel=2)
         return out if output is None else Path(output)
@@ -275,19 +285,59 @@ class Denoiser:
             ) from error
         return model
 
-    def new_network(self) -> UNet:
+    def new_network(self) -> nn.Module:
         """Untrained network for the axes, channels and seed of this denoiser."""
-        c = self.config
+        return self._new_network(self.method(self.config, self._facts()))
+
+    def _new_network(self, method: Method) -> nn.Module:
         with torch.random.fork_rng(devices=[]):
-            torch.manual_seed(c.seed)
-            return UNet(
-                len(ax.spatial(self.axes)),
-                self.channels,
-                features=c.features,
-                levels=c.levels,
-                block=c.block,
-                unshuffle=c.unshuffle,
-            )
+            torch.manual_seed(self.config.seed)
+            return method.network()
+
+    def _predict(self, image: io.Image, out: Any, augment: bool, advance: Callable[[float], None]) -> int:
+        """Denoise `image` into `out`; how many NaN and infinite pixels were passed through."""
+        if self.network is None:
+            self.axes, self.channels = image.axes, ax.channels(image.axes, image.shape)
+            method = self.method(self.config, self._facts())
+            return predict_whole(method.denoise, image.data, image.axes, out, advance=advance)
+        return predict(
+            folded(self.network).to(pick()),
+            image.data,
+            image.axes,
+            out,
+            normalization=self.normalization if self.config.normalization == "dataset" else None,
+            augment=augment,
+            advance=advance,
+        )
+
+    def _facts(self, data: TrainingData | None = None) -> Facts:
+        """What a method is told of the images."""
+        dims, channels = len(ax.spatial(self.axes)), self.channels
+        if dims not in self.method.dims:
+            raise InputError(f"{self.config.method} takes {self.method.dims[0]}D images only, not axes {self.axes}.")
+        if data is None:
+            return Facts(dims, channels)
+        mean, std = np.mean(self.normalization.mean), np.mean(self.normalization.std)
+        low, high = (function([function(slab) for slab in data.slabs]) for function in (np.min, np.max))
+        return Facts(
+            dims,
+            channels,
+            sigma=data.sigma,
+            scale=float(std),
+            black=float(-mean / std),
+            low=float(low),
+            high=float(high),
+        )
+
+    def _check_trainable(self, target: bool) -> None:
+        """Raise InputError if the method is not trained, or needs a target and has none, or the other way round."""
+        name, method = self.config.method, self.method
+        if not method.trained:
+            raise InputError(f"{name} is not trained: denoise with it straight away.")
+        if method.supervised and not target:
+            raise InputError(f"{name} learns from {method.needs}: give the targets with target (--target).")
+        if target and not method.supervised:
+            raise InputError(f"{name} learns from {method.needs} alone: leave out the targets, or use noise2true.")
 
     def _adopt(self, images: list[io.Image], resume: bool) -> None:
         """Take axes and channels from the training images, which must agree among each other."""
@@ -316,6 +366,10 @@ class Denoiser:
                 else "give its axes, or use others"
             )
             raise InputError(f"{image.name} is {here}D (axes {image.axes}) but {other} {there}D; {hint}.")
+
+
+def _tensors(arrays: Sequence[Any]) -> list[torch.Tensor]:
+    return [torch.from_numpy(np.ascontiguousarray(array)) for array in arrays]
 
 
 def dtype_of(name: str) -> np.dtype[Any]:

@@ -63,14 +63,24 @@ def donut(x: Tensor, mask: Tensor, generator: torch.Generator) -> Tensor:
 
     Direct neighbours weigh 1, diagonal ones ½; in 3D faces weigh 1, edges ½ and corners 0.
     """
+    weights = [{1: 1.0, 2: 0.5}.get(sum(map(abs, offset)), 0.0) for offset in product((-1, 0, 1), repeat=x.ndim - 2)]
+    return torch.where(mask, _weighted_mean(x, weights, 3), x)
+
+
+def mean(x: Tensor, mask: Tensor, generator: torch.Generator) -> Tensor:
+    """Replace J by the mean of the 5×5 (5×5×5) window without its centre, in each channel by itself, as in N2V2."""
+    weights = [float(any(offset)) for offset in product((-2, -1, 0, 1, 2), repeat=x.ndim - 2)]
+    return torch.where(mask, _weighted_mean(x, weights, 5), x)
+
+
+def _weighted_mean(x: Tensor, weights: Sequence[float], edge: int) -> Tensor:
+    """Mean around each pixel with the weights of a window of `edge` pixels a side; borders are repeated outwards."""
     dims = x.ndim - 2
-    kernel = torch.zeros(3**dims, device=x.device, dtype=x.dtype)
-    for i, offset in enumerate(product((-1, 0, 1), repeat=dims)):
-        kernel[i] = {1: 1.0, 2: 0.5}.get(sum(map(abs, offset)), 0.0)
-    kernel = (kernel / kernel.sum()).reshape(1, 1, *(3,) * dims)
-    padded = functional.pad(x.flatten(0, 1).unsqueeze(1), (1, 1) * dims, mode="replicate")
+    kernel = torch.tensor(weights, device=x.device, dtype=x.dtype)
+    kernel = (kernel / kernel.sum()).reshape(1, 1, *(edge,) * dims)
+    padded = functional.pad(x.flatten(0, 1).unsqueeze(1), (edge // 2, edge // 2) * dims, mode="replicate")
     convolve = functional.conv2d if dims == 2 else functional.conv3d
-    return torch.where(mask, convolve(padded, kernel).reshape(x.shape), x)
+    return convolve(padded, kernel).reshape(x.shape)
 
 
 def ups(x: Tensor, mask: Tensor, generator: torch.Generator) -> Tensor:
@@ -93,4 +103,4 @@ def random(x: Tensor, mask: Tensor, generator: torch.Generator) -> Tensor:
     return torch.where(mask, low + (high - low) * values, x)
 
 
-FILLS: dict[str, Fill] = {"gaussian": gaussian, "donut": donut, "ups": ups, "random": random}
+FILLS: dict[str, Fill] = {"gaussian": gaussian, "donut": donut, "mean": mean, "ups": ups, "random": random}

@@ -5,17 +5,17 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from functools import reduce
-from itertools import product
+from itertools import groupby, product
 from typing import Any
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from noise2same import axes as ax
 from noise2same.device import is_out_of_memory
 from noise2same.normalize import Normalization, fill_invalid
-from noise2same.padding import reflect_to
 
 TILE = {2: (512, 512), 3: (48, 160, 160)}
 """Largest tile, ([Z,] Y, X): small enough for a processor's cache, large enough that overlap costs little."""
@@ -88,6 +88,38 @@ def predict(
     return passed
 
 
+def predict_whole(
+    denoise: Callable[[NDArray[Any]], NDArray[Any]],
+    data: Any,
+    axes: str,
+    out: Any,
+    *,
+    advance: Callable[[float], None] = lambda share: None,
+) -> int:
+    """As `predict`, but with a function of one whole image (C, [Z,] Y, X) in its own units."""
+    sources, targets, passed = ax.samples(data, axes), ax.samples(out, axes), 0
+    for source, target in zip(sources, targets, strict=True):
+        raw = source.read(0, source.size[0])
+        filled, finite = fill_invalid(raw)
+        clean = np.stack([denoise(image) for image in filled])
+        result = Normalization((0.0,), (1.0,)).undo(clean, target.array.dtype)
+        passed += _pass_through(result, raw, finite)
+        target.write(0, source.size[0], result)
+        advance(1 / len(sources))
+    return passed
+
+
+def _pass_through(result: NDArray[Any], raw: NDArray[Any], finite: NDArray[np.bool_] | None) -> int:
+    """Put the NaN and infinite pixels of `raw` back into `result`; their number."""
+    if finite is None:
+        return 0
+    if result.dtype.kind in "ui":  # which hold neither NaN nor infinity: 0, and the ends of the range
+        limits = np.iinfo(result.dtype)
+        raw = np.nan_to_num(raw.astype(np.float64), nan=0, posinf=limits.max, neginf=limits.min)
+    np.copyto(result, raw, where=~finite, casting="unsafe")
+    return int((~finite).sum())
+
+
 def _predict_sample(
     network: nn.Module,
     source: ax.Sample,
@@ -103,8 +135,14 @@ def _predict_sample(
     multiple = getattr(network, "multiple", (1,) * dims)
     first, *others = (Tiles(*along) for along in zip(size, tile, OVERLAP[dims], multiple, strict=True))
     places = list(product(*(range(len(plan.starts)) for plan in others)))
-    shape = (first.length, *(plan.length for plan in others))
-    together = max(1, BATCH_PIXELS.get(device.type, BATCH_PIXELS["cpu"]) // math.prod(shape))
+    pixels = first.length * math.prod(plan.length for plan in others)
+    together = max(1, BATCH_PIXELS.get(device.type, BATCH_PIXELS["cpu"]) // pixels)
+
+    def extent(place: Sequence[int]) -> list[int]:  # without what would overhang the image: networks pad as they need
+        return [len(plan.weights[k]) for plan, k in zip(others, place, strict=True)]
+
+    same_size = [list(group) for _, group in groupby(sorted(places, key=extent), extent)]
+    batches = [group[i : i + together] for group in same_size for i in range(0, len(group), together)]
     unfinished, passed = None, 0  # `unfinished`: the part of the last row of tiles that this one still adds to
     for row, (start, end) in enumerate(zip(first.starts, [*first.starts[1:], size[0]], strict=True)):
         raw = source.read(start, min(start + first.length, size[0]))
@@ -112,26 +150,19 @@ def _predict_sample(
         blended = np.zeros(raw.shape, np.float32)
         if unfinished is not None:
             blended[:, :, : unfinished.shape[2]] += unfinished
-        for i in range(0, len(places), together):
-            batch = places[i : i + together]
+        predicted = 0
+        for batch in batches:
             boxes = [tuple(plan.box(k) for plan, k in zip(others, place, strict=True)) for place in batch]
             noisy = [torch.from_numpy(normalization.apply(filled[:, :, :, *box])) for box in boxes]
-            tiles = [reflect_to(tile, shape) for tile in noisy]
-            clean = forward(network, torch.cat(tiles).to(device), augment).cpu().numpy()
+            clean = forward(network, torch.cat(noisy).to(device), augment).cpu().numpy()
             for one, place, box in zip(clean, batch, boxes, strict=True):
                 weights = [first.weights[row], *(plan.weights[k] for plan, k in zip(others, place, strict=True))]
-                weight = reduce(np.multiply.outer, weights)
-                blended[:, :, :, *box] += weight * one[:, *map(slice, weight.shape)]
-            report((row + (i + len(batch)) / len(places)) / len(first.starts))
+                blended[:, :, :, *box] += reduce(np.multiply.outer, weights) * one
+            predicted += len(batch)
+            report((row + predicted / len(places)) / len(first.starts))
         done = end - start
         result = normalization.undo(blended[:, :, :done], target.array.dtype)
-        if finite is not None:
-            bad = raw[:, :, :done]
-            if result.dtype.kind in "ui":  # which hold neither NaN nor infinity: 0, and the ends of the range
-                limits = np.iinfo(result.dtype)
-                bad = np.nan_to_num(bad.astype(np.float64), nan=0, posinf=limits.max, neginf=limits.min)
-            np.copyto(result, bad, where=~finite[:, :, :done], casting="unsafe")
-            passed += int((~finite[:, :, :done]).sum())
+        passed += _pass_through(result, raw[:, :, :done], None if finite is None else finite[:, :, :done])
         target.write(start, end, result)
         unfinished = blended[:, :, done:].copy()
     return passed

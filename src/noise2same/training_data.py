@@ -1,4 +1,4 @@
-"""Opened images to what training needs: normalised slabs, which of their pixels count, and how strong the noise is."""
+"""Opened images to what training needs: normalised slabs, their targets, which pixels count, and the noise level."""
 
 from __future__ import annotations
 
@@ -26,6 +26,8 @@ class TrainingData:
     """Normalised slabs of shape (1, C, [Z,] Y, X) and what is known of them."""
 
     slabs: list[NDArray[np.float32]]
+    targets: list[NDArray[np.float32]] | None
+    """What to predict from each slab, in the same units; None where nothing but the noisy images is known."""
     valid: list[NDArray[np.bool_]] | None
     """False on NaN and infinite pixels, which are filled in the slabs; None where there are none."""
     normalization: Normalization
@@ -34,22 +36,37 @@ class TrainingData:
     """Standard deviation of the noise in normalised units, told by the user or estimated."""
 
 
-def prepare(images: list[Image], config: Config) -> TrainingData:
-    """Read, fill in, measure and normalise the training images."""
+def prepare(images: list[Image], config: Config, targets: list[Image] | None = None) -> TrainingData:
+    """Read, fill in, measure and normalise the training images and, by the same statistics, their targets."""
     raw = read_slabs(images, PIXELS, height=4 * config.patch)
-    filled, finite = zip(*map(fill_invalid, raw), strict=True)
-    bad = sum(int((~ok).sum()) for ok in finite if ok is not None)
-    if bad == sum(slab.size for slab in raw):
+    filled, finite = _finite(raw)
+    if not any(ok.any() for ok in finite):
         raise InputError(f"{images[0].name} has no finite pixel: there is nothing to learn from; use another image.")
     if all((slab == slab.flat[0]).all() for slab in filled):
         raise InputError(f"{images[0].name} is constant: there is nothing to learn from; use another image.")
+    wanted = None
+    if targets is not None:
+        wanted, known = _finite(read_slabs(targets, PIXELS, height=4 * config.patch))
+        finite = [ok & also for ok, also in zip(finite, known, strict=True)]
+    bad = sum(int((~ok).sum()) for ok in finite)
     if bad:
         warnings.warn(f"{bad} NaN or infinite pixels are left out of training.", stacklevel=4)
     pooled = Normalization.measure(raw)
     scales = [pooled] * len(raw) if config.normalization == "dataset" else [Normalization.measure([s]) for s in raw]
-    slabs = [scale.apply(slab) for scale, slab in zip(scales, filled, strict=True)]
-    valid = [np.ones(s.shape, bool) if ok is None else ok for s, ok in zip(raw, finite, strict=True)] if bad else None
-    return TrainingData(slabs, valid, pooled, noise_level(raw, scales, config.sigma))
+    return TrainingData(
+        [scale.apply(slab) for scale, slab in zip(scales, filled, strict=True)],
+        None if wanted is None else [scale.apply(slab) for scale, slab in zip(scales, wanted, strict=True)],
+        finite if bad else None,
+        pooled,
+        noise_level(raw, scales, config.sigma),
+    )
+
+
+def _finite(slabs: list[NDArray[Any]]) -> tuple[list[NDArray[Any]], list[NDArray[np.bool_]]]:
+    """Slabs with their NaN and infinite pixels filled in, and where they were finite."""
+    filled, masks = zip(*map(fill_invalid, slabs), strict=True)
+    finite = [np.broadcast_to(True, slab.shape) if ok is None else ok for slab, ok in zip(slabs, masks, strict=True)]
+    return list(filled), finite
 
 
 def read_slabs(images: list[Image], limit: int, height: int) -> list[NDArray[Any]]:

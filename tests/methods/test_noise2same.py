@@ -7,6 +7,7 @@ import torch
 from torch import nn
 
 from noise2same.config import Config
+from noise2same.methods import Facts
 from noise2same.methods.noise2same import Noise2Same, root
 from noise2same.networks.unet import UNet
 from noise2same.patches import Batch
@@ -23,7 +24,7 @@ class Constant(nn.Module):
 
 
 def terms(network, batch, sigma=0.5, **options):
-    return Noise2Same(Config(**options), sigma)(network, batch, torch.Generator().manual_seed(0))
+    return Noise2Same(Config(**options), Facts(2, 1, sigma=sigma))(network, batch, torch.Generator().manual_seed(0))
 
 
 def batch_of(*shape):
@@ -41,11 +42,11 @@ def batch_of(*shape):
     ],
 )
 def test_lambda(options, sigma, expected):
-    assert Noise2Same(Config(**options), sigma).lambda_inv == pytest.approx(expected)
+    assert Noise2Same(Config(**options), Facts(2, 1, sigma=sigma)).lambda_inv == pytest.approx(expected)
 
 
 def test_lambda_stays_positive_without_noise():
-    assert Noise2Same(Config(), 0.0).lambda_inv > 0
+    assert Noise2Same(Config(), Facts(2, 1)).lambda_inv > 0
 
 
 @pytest.mark.parametrize("shape", [(8, 2, 32, 32), (4, 1, 8, 32, 32)])

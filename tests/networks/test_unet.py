@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 import torch
 
+from noise2same.networks.folding import folded
 from noise2same.networks.unet import UNet, channels_to_space, space_to_channels
 
 KINDS = [("plain", 1), ("plain", 2), ("residual", 1)]
@@ -29,11 +30,11 @@ def test_folding_batch_norm_changes_nothing(dims, block, unshuffle):
     x = torch.randn(2, 1, *(16,) * dims)
     for _ in range(3):
         network(3 * x + 1)
-    folded = network.folded()
-    torch.testing.assert_close(folded(x), network.eval()(x), rtol=1e-4, atol=1e-5)
-    norms = [m for m in folded.modules() if "BatchNorm" in type(m).__name__]
+    ready = folded(network)
+    torch.testing.assert_close(ready(x), network.eval()(x), rtol=1e-4, atol=1e-5)
+    norms = [m for m in ready.modules() if "BatchNorm" in type(m).__name__]
     assert len(norms) < len([m for m in network.modules() if "BatchNorm" in type(m).__name__])
-    assert not folded.training and network.encoder[0] is not folded.encoder[0]
+    assert not ready.training and network.encoder[0] is not ready.encoder[0]
 
 
 def test_the_paper_s_network():

@@ -15,7 +15,7 @@ from rich.table import Column, Table
 from rich.text import Text
 
 from noise2same import __version__, io
-from noise2same.apps.files import made_folder, pair_files, plan_outputs, stem
+from noise2same.apps.files import made_folder, plan_outputs
 from noise2same.apps.terminal import bar, console, fail, flat, print_json, stdout, tell
 from noise2same.config import Config
 from noise2same.errors import InputError
@@ -119,7 +119,7 @@ def denoise(
             if model is not None:
                 denoiser.check_fits(image)
             io.check_output(target, [sources.get(target.resolve(), file)], image, target_dtype)
-        kept = outputs[0].with_name(stem(outputs[0]) + ".unfinished.safetensors")
+        kept = outputs[0].with_name(io.stem(outputs[0]) + ".unfinished.safetensors")
         if model is None:
             run_training(denoiser, files, axes, kept, resume=resume, log=log)
         try:
@@ -193,7 +193,8 @@ def evaluate(
 
     from noise2same import metrics
 
-    pairs = pair_files(io.find([prediction]), io.find([truth]))
+    predictions = io.find([prediction])
+    pairs = list(zip(predictions, io.pair(predictions, io.find([truth]), "truth"), strict=True))
     rows: dict[str, dict[str, float]] = {}
     for ours, reference in pairs:
         a, b = io.read(reference, axes), io.read(ours, axes)

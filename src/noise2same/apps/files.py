@@ -25,24 +25,6 @@ def plan_outputs(inputs: Sequence[str], files: Sequence[Path], output: Path) -> 
     return outputs
 
 
-def pair_files(predictions: list[Path], truths: list[Path]) -> list[tuple[Path, Path]]:
-    """One file and one file, or files of the same name without suffix."""
-    if len(predictions) == len(truths) == 1:
-        return [(predictions[0], truths[0])]
-    by_name = {stem(path): path for path in truths}
-    missing = [path for path in predictions if stem(path) not in by_name]
-    if missing:
-        raise InputError(
-            f"There is no truth of the same name for {', '.join(map(str, missing[:3]))}: rename or add it."
-        )
-    return [(path, by_name[stem(path)]) for path in predictions]
-
-
-def stem(path: Path) -> str:
-    """Name without the suffix of its format: 'a.1.ome.tif' -> 'a.1'."""
-    return path.stem[:-4] if path.stem.lower().endswith(".ome") else path.stem
-
-
 @contextmanager
 def made_folder(folder: Path) -> Iterator[None]:
     """Make a folder and its parents; what is made and still empty when something goes wrong is removed again."""

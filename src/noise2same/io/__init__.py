@@ -17,7 +17,7 @@ from noise2same.errors import InputError
 from noise2same.io import formats
 from noise2same.io.formats import supported
 from noise2same.io.image import Image, Pieces
-from noise2same.io.paths import check_output, check_place, find, output_name, replacing
+from noise2same.io.paths import check_output, check_place, find, output_name, pair, replacing, some, stem
 
 __all__ = [
     "Image",
@@ -28,9 +28,12 @@ __all__ = [
     "create",
     "find",
     "open_images",
+    "open_pairs",
     "output_name",
+    "pair",
     "read",
     "replacing",
+    "stem",
     "supported",
     "wrap",
 ]
@@ -106,6 +109,31 @@ def open_images(
             opened.append(wrap(image, axes, fallback=fallback))
     if not opened:
         raise InputError("No image to work on was given.")
+    return opened
+
+
+def open_pairs(images: Sequence[Image], partners: Input | Sequence[Input], axes: str | None = None) -> list[Image]:
+    """The partner of each image, opened: files matched by name, arrays in order. They must have the same shape.
+
+    One that is missing, left over or of another shape is an InputError that lists the names.
+    """
+    opened = open_images(partners, axes, fallback=images[0].axes)
+    if all(image.path for image in (*images, *opened)):
+        by_path = {image.path: image for image in opened if image.path}
+        chosen = pair([image.path for image in images if image.path], list(by_path), "target")
+        left = [str(path) for path in by_path if path not in chosen]
+        if left:
+            raise InputError(f"There is no image of the same name for the target {some(left)}: rename or remove it.")
+        opened = [by_path[path] for path in chosen]
+    elif len(images) != len(opened):
+        raise InputError(f"There are {len(images)} images but {len(opened)} targets: each image needs one.")
+    different = [
+        f"{partner.name} {partner.shape} ({partner.axes}) for {image.name} {image.shape} ({image.axes})"
+        for image, partner in zip(images, opened, strict=True)
+        if (partner.shape, partner.axes) != (image.shape, image.axes)
+    ]
+    if different:
+        raise InputError(f"A target has the shape of its image, but these have not: {some(different)}.")
     return opened
 
 

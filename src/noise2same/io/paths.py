@@ -51,6 +51,35 @@ def _is_image(path: Path) -> bool:
     return not hidden and formats.supported(path) and (path.is_file() or formats.is_zarr(path))
 
 
+def pair(images: Sequence[Path], partners: Sequence[Path], kind: str) -> list[Path]:
+    """The partner of each image: the file of the same name without suffix, or simply the other where there is one each.
+
+    Parameters
+    ----------
+    images, partners : sequence of Path
+        Each image must have a partner; partners of no image are left out.
+    kind : str
+        What a partner is, such as "truth", for the error that lists images without.
+    """
+    if len(images) == len(partners) == 1:
+        return list(partners)
+    by_name = {stem(path): path for path in partners}
+    missing = [str(path) for path in images if stem(path) not in by_name]
+    if missing:
+        raise InputError(f"There is no {kind} of the same name for {some(missing)}: rename or add it.")
+    return [by_name[stem(path)] for path in images]
+
+
+def stem(path: Path) -> str:
+    """Name without the suffix of its format: 'a.1.ome.tif' -> 'a.1'."""
+    return path.stem[:-4] if path.stem.lower().endswith(".ome") else path.stem
+
+
+def some(names: Sequence[str]) -> str:
+    """A list of names for a message, cut after the fifth."""
+    return ", ".join(names[:5]) + (f" and {len(names) - 5} more" if len(names) > 5 else "")
+
+
 def check_output(
     path: str | os.PathLike[str], inputs: Sequence[str | os.PathLike[str]], like: Image | None = None, dtype: Any = None
 ) -> None:

@@ -1,28 +1,49 @@
-"""The methods: each turns (network, batch) into named loss terms, whose sum is minimised.
-
-A method is one file here and one line in `METHODS`.
-"""
+"""The methods. One is one file here and one line in `METHODS`, or an entry point of another package."""
 
 from __future__ import annotations
 
-from typing import Protocol
-
-import torch
-from torch import Tensor, nn
+from difflib import get_close_matches
+from importlib.metadata import entry_points
 
 from noise2same.config import Config
+from noise2same.errors import InputError
+from noise2same.methods.masked import Noise2Self, Noise2Void, Noise2Void2
+from noise2same.methods.method import METHOD_SETTINGS, Facts, Method
 from noise2same.methods.noise2same import Noise2Same
-from noise2same.patches import Batch
+from noise2same.methods.supervised import Noise2Noise, Noise2True
+
+__all__ = ["METHODS", "Facts", "Method", "every", "find"]
+
+METHODS: dict[str, type[Method]] = {
+    "noise2same": Noise2Same,
+    "noise2void": Noise2Void,
+    "noise2void2": Noise2Void2,
+    "noise2self": Noise2Self,
+    "noise2true": Noise2True,
+    "noise2noise": Noise2Noise,
+}
+ENTRY_POINTS = "noise2same.methods"
 
 
-class Method(Protocol):
-    """What training needs of a method."""
-
-    def __init__(self, config: Config, sigma: float) -> None:
-        """Take settings from `config` and the noise level `sigma`, told or estimated, in normalised units."""
-
-    def __call__(self, network: nn.Module, batch: Batch, generator: torch.Generator) -> dict[str, Tensor]:
-        """Loss terms of one batch by name; their sum is the loss."""
+def every() -> dict[str, type[Method]]:
+    """All methods by name: ours, and those that installed packages add."""
+    return {point.name: point.load() for point in entry_points(group=ENTRY_POINTS)} | METHODS
 
 
-METHODS: dict[str, type[Method]] = {"noise2same": Noise2Same}
+def find(config: Config) -> type[Method]:
+    """The method `config` names, if it can use its settings; what is wrong with them as one sentence."""
+    name = config.method
+    methods = METHODS if name in METHODS else every()
+    if name not in methods:
+        near = get_close_matches(name, methods, n=1)
+        meant = f" did you mean {near[0]}?" if near else ""
+        raise InputError(f"There is no method '{name}':{meant} There are {', '.join(methods)}.")
+    method = methods[name]
+    if config.noise_model not in method.noise_models:
+        able = [other for other, its in methods.items() if config.noise_model in its.noise_models]
+        raise InputError(f"{name} cannot use the noise model {config.noise_model}; {' and '.join(able)} can.")
+    default = Config(preset=config.preset, method=name)
+    for setting in METHOD_SETTINGS:
+        if setting not in method.settings and getattr(config, setting) != getattr(default, setting):
+            raise InputError(f"{name} does not use {setting}: leave it out, or use another method.")
+    return method

@@ -7,10 +7,11 @@ from torch import Tensor, nn
 
 from noise2same.config import Config
 from noise2same.masking import FILLS, stratified
+from noise2same.methods.method import Facts, Method, mean_square
 from noise2same.patches import Batch
 
 
-class Noise2Same:
+class Noise2Same(Method):
     r"""Noise2Same (Xie et al. 2020, eq. 6): a self-supervised upper bound of the supervised loss.
 
     .. math:: \|f(x)-x\|^2/m + \lambda_{inv}\,\big(\|f(x)_J-f(x_{J^c})_J\|^2/|J|\big)^{1/2}
@@ -25,13 +26,17 @@ class Noise2Same:
     ----------
     config : Config
         Uses `lambda_inv`, `fill`, `mask_density`, `masked_fraction` and `separate_passes`.
-    sigma : float
-        Standard deviation of the noise in normalised units.
+    facts : Facts
+        Uses `sigma`.
     """
 
-    def __init__(self, config: Config, sigma: float) -> None:
-        self.lambda_inv = min(max(2 * sigma, 1e-3), 2.0) if config.lambda_inv == "auto" else config.lambda_inv
-        self.fill = FILLS[config.fill]
+    when = "the default: no clean images, no pairs, no noise model"
+    settings = frozenset({"sigma", "lambda_inv", "fill", "mask_density", "masked_fraction", "separate_passes"})
+
+    def __init__(self, config: Config, facts: Facts) -> None:
+        super().__init__(config, facts)
+        self.lambda_inv = min(max(2 * facts.sigma, 1e-3), 2.0) if config.lambda_inv == "auto" else config.lambda_inv
+        self.fill = FILLS[config.fill or "donut"]
         self.density = config.mask_density
         self.fraction = config.masked_fraction
         self.separate = config.separate_passes
@@ -51,13 +56,6 @@ class Noise2Same:
         reconstruction = mean_square(f_x - x, valid)
         invariance = mean_square(f_x[: len(part)] - f_masked, j)
         return {"reconstruction": reconstruction, "invariance": self.lambda_inv * root(invariance)}
-
-
-def mean_square(difference: Tensor, where: Tensor | None) -> Tensor:
-    """Mean of the squares over the pixels `where` is true, or over all; 0 where there is none."""
-    if where is None:
-        return difference.square().mean()
-    return (difference.square() * where).sum() / where.sum().clamp(min=1)
 
 
 def root(value: Tensor) -> Tensor:

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import itertools
-from copy import deepcopy
+from functools import reduce
 from typing import Literal
 
 import torch
 from torch import Tensor, nn
-from torch.nn.utils.fusion import fuse_conv_bn_eval
+from torch.nn import functional
 
 from noise2same.padding import reflect_to
 
@@ -41,6 +40,10 @@ class UNet(nn.Module):
     unshuffle : int
         Work on unshuffle × unshuffle blocks of YX pixels stacked as channels: the finest level is that much smaller and
         the network that much cheaper for its width. 1 is a usual U-Net.
+    finest_skip : bool
+        Whether the finest level has a skip, which N2V2 found to pass on the checkerboard of masked training.
+    blur : bool
+        Blur after max-pooling, so that coarser levels do not alias.
     """
 
     def __init__(
@@ -52,6 +55,8 @@ class UNet(nn.Module):
         levels: int,
         block: Literal["plain", "residual"],
         unshuffle: int,
+        finest_skip: bool = True,
+        blur: bool = False,
     ) -> None:
         super().__init__()
         conv, up = CONV[dims], UP[dims]
@@ -65,11 +70,13 @@ class UNet(nn.Module):
         self.stem = conv(inner, features, 3, padding=1) if residual else nn.Identity()
         self.encoder = nn.ModuleList([make(dims, features if residual else inner, features)])
         self.down, self.up, self.decoder = nn.ModuleList(), nn.ModuleList(), nn.ModuleList()
-        for fine, coarse in itertools.pairwise(widths):
-            self.down.append(conv(fine, coarse, 2, stride=2) if residual else POOL[dims](2))
+        pool = BlurPool(dims) if blur else POOL[dims](2)
+        self.skips = [finest_skip, *[True] * levels][: levels - 1]
+        for fine, coarse, skip in zip(widths, widths[1:], self.skips, strict=False):
+            self.down.append(conv(fine, coarse, 2, stride=2) if residual else pool)
             self.encoder.append(make(dims, coarse if residual else fine, coarse))
             self.up.append(up(coarse, fine, 2, stride=2))
-            self.decoder.append(make(dims, 2 * fine, fine))
+            self.decoder.append(make(dims, 2 * fine if skip else fine, fine))
         head: list[nn.Module] = [NORM[dims](features, momentum=MOMENTUM), nn.ReLU()] if residual else []
         self.head = nn.Sequential(*head, conv(features, inner, 1))
         if residual:
@@ -83,26 +90,16 @@ class UNet(nn.Module):
         if x.device.type != "mps":
             x = x.contiguous(memory_format=torch.channels_last if x.ndim == 4 else torch.channels_last_3d)
         x = self.encoder[0](self.stem(x))
-        skips = []
-        for down, encode in zip(self.down, self.encoder[1:], strict=True):
-            skips.append(x)
+        kept = []
+        for down, encode, skip in zip(self.down, self.encoder[1:], self.skips, strict=True):
+            kept.append([x] if skip else [])
             x = encode(down(x))
         for up, decode in zip(reversed(self.up), reversed(self.decoder), strict=True):
-            x = decode(torch.cat([up(x), skips.pop()], 1))
+            x = decode(torch.cat([up(x), *kept.pop()], 1))
         x = channels_to_space(self.head(x), self.unshuffle)
         for axis, size in enumerate(spatial, start=2):
             x = x.narrow(axis, 0, size)
         return x
-
-    def folded(self) -> UNet:
-        """Copy for prediction: evaluation mode, each batch norm that follows a convolution folded into its weights."""
-        network = deepcopy(self).eval().requires_grad_(False)
-        for sequence in [module for module in network.modules() if isinstance(module, nn.Sequential)]:
-            for i in range(len(sequence) - 1):
-                first, second = sequence[i], sequence[i + 1]
-                if isinstance(first, Conv) and isinstance(second, Norm):
-                    sequence[i], sequence[i + 1] = fuse_conv_bn_eval(first, second), nn.Identity()
-        return network
 
 
 def plain(dims: int, inputs: int, outputs: int) -> nn.Sequential:
@@ -136,6 +133,30 @@ class Residual(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         return self.shortcut(x) + self.branch(x)
+
+
+class BlurPool(nn.Module):
+    """Halve the resolution without aliasing: the largest of 2×2 neighbours, then every other pixel of its blur.
+
+    The blur is the binomial [1, 2, 1]/4 along each axis (Zhang: Making convolutional networks shift-invariant again).
+    """
+
+    kernel: Tensor
+
+    def __init__(self, dims: int) -> None:
+        super().__init__()
+        binomial = torch.tensor([0.25, 0.5, 0.25])
+        kernel = reduce(lambda made, one: made.unsqueeze(-1) * one, [binomial] * (dims - 1), binomial)
+        self.register_buffer("kernel", kernel[None, None], persistent=False)
+
+    def forward(self, x: Tensor) -> Tensor:
+        dims, channels = x.ndim - 2, x.shape[1]
+        pool, convolve = (
+            (functional.max_pool2d, functional.conv2d) if dims == 2 else (functional.max_pool3d, functional.conv3d)
+        )
+        largest = pool(functional.pad(x, (0, 1) * dims, mode="replicate"), 2, stride=1)
+        padded = functional.pad(largest, (1, 1) * dims, mode="replicate")
+        return convolve(padded, self.kernel.expand(channels, *self.kernel.shape[1:]), stride=2, groups=channels)
 
 
 def space_to_channels(x: Tensor, factor: int) -> Tensor:

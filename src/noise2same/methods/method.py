@@ -1,0 +1,100 @@
+"""What a method is: a small class that turns (network, batch) into named loss terms."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import torch
+from numpy.typing import NDArray
+from torch import Tensor, nn
+
+from noise2same.config import Config
+from noise2same.networks.unet import UNet
+from noise2same.patches import Batch
+
+
+@dataclass(frozen=True)
+class Facts:
+    """What is known of the training images; all intensities are in normalised units."""
+
+    dims: int
+    channels: int
+    sigma: float = 0.0
+    """Standard deviation of the noise, told or estimated."""
+    scale: float = 1.0
+    """Standard deviation of the images in their own units, the mean over channels: what a normalised unit is worth."""
+    black: float = 0.0
+    """Where the value 0 of the images lies, the mean over channels."""
+    low: float = -1.0
+    high: float = 1.0
+    """The ends of the range of the data."""
+
+
+class Method:
+    """Base of all methods; one from outside the package is a subclass named by an entry point `noise2same.methods`.
+
+    Parameters
+    ----------
+    config : Config
+        Settings of the model.
+    facts : Facts
+        What is known of the images.
+    """
+
+    needs: ClassVar[str] = "noisy images"
+    """What it learns from, for the list of methods."""
+    when: ClassVar[str] = ""
+    """When to use it, in one line."""
+    settings: ClassVar[frozenset[str]] = frozenset()
+    """Which of `METHOD_SETTINGS` it reads; another one that is set is an error."""
+    noise_models: ClassVar[tuple[str, ...]] = ("none",)
+    dims: ClassVar[tuple[int, ...]] = (2, 3)
+    supervised: ClassVar[bool] = False
+    """Whether it learns to predict target images."""
+    trained: ClassVar[bool] = True
+    """Whether it learns at all; if not, `denoise` is what it does."""
+
+    def __init__(self, config: Config, facts: Facts) -> None:
+        self.config, self.facts = config, facts
+
+    def network(self) -> nn.Module:
+        """Untrained network for these settings and images; what its forward returns is the denoised image."""
+        c = self.config
+        return UNet(
+            self.facts.dims,
+            self.facts.channels,
+            features=c.features,
+            levels=c.levels,
+            block=c.block,
+            unshuffle=c.unshuffle,
+        )
+
+    def __call__(self, network: nn.Module, batch: Batch, generator: torch.Generator) -> dict[str, Tensor]:
+        """Loss terms of one batch by name; their sum is the loss."""
+        raise NotImplementedError
+
+    def denoise(self, image: NDArray[Any]) -> NDArray[Any]:
+        """Whole image of shape (C, [Z,] Y, X), in its own units, denoised by a method that is not trained."""
+        raise NotImplementedError
+
+
+METHOD_SETTINGS = (
+    "sigma",
+    "lambda_inv",
+    "fill",
+    "mask_density",
+    "masked_fraction",
+    "separate_passes",
+    "noise_model",
+    "gain",
+    "alpha",
+)
+"""Fields of `Config` that belong to some methods only."""
+
+
+def mean_square(difference: Tensor, where: Tensor | None) -> Tensor:
+    """Mean of the squares over the pixels `where` is true, or over all; 0 where there is none."""
+    if where is None:
+        return difference.square().mean()
+    return (difference.square() * where).sum() / where.sum().clamp(min=1)
