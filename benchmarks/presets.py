@@ -22,11 +22,12 @@ from noise2same.noise.synthesise import gaussian
 
 CANDIDATES: dict[str, dict[str, Any]] = {
     "fast": {},
-    "48 features": {"features": 48},
-    "16 features at full resolution": {"unshuffle": 1, "features": 16},
+    "one root over the batch": {"root": "batch"},
+    "32 features": {"features": 32},
     "2 levels": {"levels": 2},
     "batch 8": {"batch": 8},
     "learning rate 6e-3": {"learning_rate": 6e-3},
+    "2 % masked": {"mask_density": 0.02},
     "all of the batch masked, 0.5 %": {"masked_fraction": 1.0, "mask_density": 0.005},
     "Gaussian fill": {"fill": "gaussian"},
     "λ = 2": {"lambda_inv": 2.0},

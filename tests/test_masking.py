@@ -58,16 +58,19 @@ def test_gaussian_fill_has_the_paper_s_width(generator):
     assert filled.std().item() == pytest.approx(0.2, abs=0.01)
 
 
-@pytest.mark.parametrize("dims", [2, 3])
-def test_donut_is_blind_to_its_centre_and_to_other_channels(dims, generator):
-    x = torch.randn(1, 2, *(5,) * dims)
+@pytest.mark.parametrize("fill", ["donut", "mean"])
+@pytest.mark.parametrize("place", [(2, 2), (0, 0), (4, 2), (2, 2, 2), (0, 4, 0)])
+def test_local_means_are_blind_to_the_pixel_also_at_the_border_and_to_other_channels(place, fill, generator):
+    x = torch.randn(1, 2, *(5,) * len(place))
     mask = torch.zeros_like(x, dtype=torch.bool)
-    centre = (0, 0, *(2,) * dims)
+    centre = (0, 0, *place)
     mask[centre] = True
-    before = donut(x, mask, generator)[centre]
+    before = FILLS[fill](x, mask, generator)[centre]
     x[centre] += 100
     x[:, 1] += 100
-    assert donut(x, mask, generator)[centre].item() == pytest.approx(before.item(), abs=1e-5)
+    assert FILLS[fill](x, mask, generator)[centre].item() == pytest.approx(before.item(), abs=1e-5)
+    constant = FILLS[fill](torch.full_like(x, 3.0), torch.ones_like(mask), generator)
+    torch.testing.assert_close(constant, torch.full_like(x, 3.0))
 
 
 def test_donut_weights(generator):

@@ -69,7 +69,7 @@ def test_weights_of_tiles_add_up_to_one(size, longest, overlap, multiple):
 def test_no_seams(shape, axes):
     torch.manual_seed(0)
     dims = len(shape)
-    network = UNet(dims, 1, features=8, levels=3, block="plain", unshuffle=2)
+    network = UNet(dims, 1, features=8, levels=3, block="plain")
     for _ in range(10):
         network(torch.randn(2, 1, *(16,) * (dims - 2), 32, 32))
     image = RNG.normal(size=shape).astype(np.float32)

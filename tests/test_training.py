@@ -36,7 +36,7 @@ class Interrupting(Noise2Same):
 
 def run(method=None, *, steps=12, seed=0, **options):
     torch.manual_seed(seed)
-    network = UNet(2, 1, features=4, levels=2, block="plain", unshuffle=2)
+    network = UNet(2, 1, features=4, levels=2, block="plain")
     image = torch.randn(1, 1, 64, 64, generator=torch.Generator().manual_seed(1))
     config = options.pop("config", None) or Config(steps=steps, seed=seed, batch=4, patch=16)
     patches = Patches([image], patch=config.patch_of(2), batch=config.batch)

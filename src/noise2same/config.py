@@ -15,6 +15,7 @@ PRESETS: dict[str, dict[str, Any]] = {
     "fast": {},
     "paper": {
         "lambda_inv": 2.0,
+        "root": "batch",
         "fill": "gaussian",
         "mask_density": 0.005,
         "masked_fraction": 1.0,
@@ -22,7 +23,6 @@ PRESETS: dict[str, dict[str, Any]] = {
         "block": "residual",
         "features": 96,
         "levels": 3,
-        "unshuffle": 1,
         "patch": 64,
         "patch_3d": (16, 64, 64),
         "batch": 64,
@@ -46,7 +46,7 @@ class Config(BaseModel):
         Literal["fast", "paper"],
         Field(description="fast: minutes on a CPU. paper: the paper's own network and 50,000 steps, for a GPU."),
     ] = "fast"
-    method: Annotated[str, Field(description="Name of the method.")] = "noise2same"
+    method: Annotated[str, Field(description="How to learn; noise2same methods lists all.")] = "noise2same"
 
     sigma: Annotated[
         float | None, Field(gt=0, description="Standard deviation of the noise in image units, if known (Theorem 2).")
@@ -55,6 +55,10 @@ class Config(BaseModel):
         Literal["auto"] | Annotated[float, Field(gt=0)],
         Field(description="Weight of the invariance term: 2 is Theorem 1; auto is 2σ, told or estimated, at most 2."),
     ] = "auto"
+    root: Annotated[
+        Literal["batch", "local"],
+        Field(description="Over what the root of the invariance term is taken: all of the batch, or blocks of pixels."),
+    ] = "local"
     noise_model: Annotated[
         Literal["none", "gaussian", "poisson", "impulse"],
         Field(description="Kind of noise, for methods that can use it: laine."),
@@ -72,16 +76,15 @@ class Config(BaseModel):
             description="What replaces the masked pixels, if not what is usual for the method: donut for noise2same."
         ),
     ] = None
-    mask_density: Annotated[float, Field(gt=0, le=0.5, description="Fraction of the pixels of a patch in J.")] = 0.02
+    mask_density: Annotated[float, Field(gt=0, le=0.5, description="Fraction of the pixels of a patch in J.")] = 0.05
     masked_fraction: Annotated[float, Field(gt=0, le=1, description="Part of the batch with a masked pass.")] = 0.25
     separate_passes: Annotated[
         bool, Field(description="Two forward passes with batch statistics of their own, instead of one.")
     ] = False
 
     block: Annotated[Literal["plain", "residual"], Field(description="Building block of the U-Net.")] = "plain"
-    features: Annotated[int, Field(ge=1, le=512, description="Feature maps at the finest level.")] = 32
+    features: Annotated[int, Field(ge=1, le=512, description="Feature maps at the finest level.")] = 16
     levels: Annotated[int, Field(ge=1, le=6, description="Resolutions of the U-Net.")] = 3
-    unshuffle: Annotated[int, Field(ge=1, le=4, description="Pixels per side stacked as channels at the input.")] = 2
 
     patch: Annotated[int, Field(ge=8, le=1024, description="Side of a patch in 2D, in pixels.")] = 64
     patch_3d: Annotated[

@@ -74,13 +74,13 @@ def mean(x: Tensor, mask: Tensor, generator: torch.Generator) -> Tensor:
 
 
 def _weighted_mean(x: Tensor, weights: Sequence[float], edge: int) -> Tensor:
-    """Mean around each pixel with the weights of a window of `edge` pixels a side; borders are repeated outwards."""
+    """Mean around each pixel with the weights of a window of `edge` pixels a side, over what is inside the image."""
     dims = x.ndim - 2
-    kernel = torch.tensor(weights, device=x.device, dtype=x.dtype)
-    kernel = (kernel / kernel.sum()).reshape(1, 1, *(edge,) * dims)
-    padded = functional.pad(x.flatten(0, 1).unsqueeze(1), (edge // 2, edge // 2) * dims, mode="replicate")
+    kernel = torch.tensor(weights, device=x.device, dtype=x.dtype).reshape(1, 1, *(edge,) * dims)
     convolve = functional.conv2d if dims == 2 else functional.conv3d
-    return convolve(padded, kernel).reshape(x.shape)
+    total = convolve(x.flatten(0, 1).unsqueeze(1), kernel, padding=edge // 2)
+    inside = convolve(torch.ones(1, 1, *x.shape[2:], device=x.device, dtype=x.dtype), kernel, padding=edge // 2)
+    return (total / inside.clamp(min=0.5)).reshape(x.shape)
 
 
 def ups(x: Tensor, mask: Tensor, generator: torch.Generator) -> Tensor:

@@ -8,7 +8,7 @@ from torch import nn
 
 from noise2same.config import Config
 from noise2same.methods import Facts
-from noise2same.methods.noise2same import Noise2Same, root
+from noise2same.methods.noise2same import Noise2Same, local_root, mean_square, root
 from noise2same.networks.unet import UNet
 from noise2same.patches import Batch
 
@@ -66,11 +66,26 @@ def test_value_of_the_equation_for_the_identity():
     assert loss["invariance"].item() == pytest.approx(2 * 0.2, rel=0.1)
 
 
+@pytest.mark.parametrize("shape", [(2, 3, 20, 30), (2, 1, 6, 10, 14)])
+def test_local_roots_are_a_tighter_bound_and_the_same_where_nothing_varies(shape):
+    where = torch.rand(shape, generator=torch.Generator().manual_seed(0)) < 0.3
+    uneven = torch.linspace(0, 3, shape[-1]).expand(shape)
+    assert local_root(uneven, where) < 0.98 * root(mean_square(uneven, where))
+    torch.testing.assert_close(local_root(torch.full(shape, 0.7), where), torch.tensor(0.7))
+    assert local_root(uneven, torch.zeros_like(where)) == 0
+
+
+def test_one_root_over_the_batch_is_the_paper_s_own():
+    batch = batch_of(4, 1, 32, 32)
+    paper = terms(Copy(), batch, preset="paper")["invariance"]
+    assert terms(Copy(), batch, preset="paper", root="local")["invariance"] < paper
+
+
 def test_gradients_are_finite_where_the_invariance_is_zero():
     value = torch.zeros((), requires_grad=True)
     root(value).backward()
     assert torch.isfinite(value.grad)
-    network = UNet(2, 1, features=4, levels=2, block="plain", unshuffle=1)
+    network = UNet(2, 1, features=4, levels=2, block="plain")
     nn.init.zeros_(network.head[-1].weight)
     sum(terms(network, batch_of(2, 1, 16, 16)).values()).backward()
     assert all(torch.isfinite(parameter.grad).all() for parameter in network.parameters())

@@ -6,27 +6,27 @@ import pytest
 import torch
 
 from noise2same.networks.folding import folded
-from noise2same.networks.unet import UNet, channels_to_space, space_to_channels
+from noise2same.networks.unet import BlurPool, UNet
 
-KINDS = [("plain", 1), ("plain", 2), ("residual", 1)]
+KINDS = [{"block": "plain"}, {"block": "residual"}, {"block": "plain", "finest_skip": False, "blur": True}]
 
 
-def make(dims, block, unshuffle, channels=1):
+def make(dims, channels=1, **kind):
     torch.manual_seed(0)
-    return UNet(dims, channels, features=4, levels=3, block=block, unshuffle=unshuffle)
+    return UNet(dims, channels, features=4, levels=3, **kind)
 
 
-@pytest.mark.parametrize(("block", "unshuffle"), KINDS)
+@pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("shape", [(2, 1, 37, 41), (1, 3, 1, 1), (1, 5, 64, 8), (1, 2, 5, 17, 33), (1, 1, 1, 3, 200)])
-def test_any_size_and_channels(shape, block, unshuffle):
-    network = make(len(shape) - 2, block, unshuffle, shape[1]).eval()
+def test_any_size_and_channels(shape, kind):
+    network = make(len(shape) - 2, shape[1], **kind).eval()
     assert network(torch.randn(shape)).shape == shape
 
 
-@pytest.mark.parametrize(("block", "unshuffle"), KINDS)
+@pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("dims", [2, 3])
-def test_folding_batch_norm_changes_nothing(dims, block, unshuffle):
-    network = make(dims, block, unshuffle)
+def test_folding_batch_norm_changes_nothing(dims, kind):
+    network = make(dims, **kind)
     x = torch.randn(2, 1, *(16,) * dims)
     for _ in range(3):
         network(3 * x + 1)
@@ -38,24 +38,24 @@ def test_folding_batch_norm_changes_nothing(dims, block, unshuffle):
 
 
 def test_the_paper_s_network():
-    network = UNet(2, 1, features=96, levels=3, block="residual", unshuffle=1)
+    network = UNet(2, 1, features=96, levels=3, block="residual")
     assert [level.branch[-1].out_channels for level in network.encoder] == [96, 192, 384]
     assert all(conv.stride == (2, 2) and conv.kernel_size == (2, 2) for conv in [*network.down, *network.up])
     assert isinstance(network.head[0], torch.nn.BatchNorm2d) and network.head[-1].kernel_size == (1, 1)
 
 
 def test_the_input_is_not_added_to_the_output():
-    network = make(2, "plain", 2)
+    network = make(2, block="plain")
     torch.nn.init.zeros_(network.head[-1].weight)
     torch.nn.init.zeros_(network.head[-1].bias)
     assert (network(torch.randn(1, 1, 32, 32)) == 0).all()
 
 
-@pytest.mark.parametrize("shape", [(2, 3, 8, 12), (2, 3, 5, 8, 12)])
-def test_unshuffling_is_undone(shape):
-    x = torch.randn(shape)
-    inside = space_to_channels(x, 2)
-    assert inside.shape[1] == 12 and inside.shape[-1] == 6
-    assert (channels_to_space(inside, 2) == x).all()
-    if len(shape) == 4:
-        assert (inside == torch.nn.functional.pixel_unshuffle(x, 2)).all()
+@pytest.mark.parametrize("shape", [(2, 3, 8, 12), (2, 3, 4, 8, 12)])
+def test_blur_pooling_halves_keeps_constants_and_removes_the_finest_stripes(shape):
+    pool = BlurPool(len(shape) - 2)
+    assert pool(torch.ones(shape)).shape == (*shape[:2], *(size // 2 for size in shape[2:]))
+    torch.testing.assert_close(pool(torch.full(shape, 3.0)), torch.full_like(pool(torch.ones(shape)), 3.0))
+    stripes = torch.ones(shape)
+    stripes[..., ::4] = stripes[..., 1::4] = 0  # two dark, two bright columns: max-pooling alone would alias them
+    assert pool(stripes).std() < torch.nn.functional.max_pool1d(stripes.flatten(0, -2), 2).std()

@@ -62,7 +62,6 @@ class Noise2Void2(Masked):
             features=c.features,
             levels=c.levels,
             block="plain",
-            unshuffle=c.unshuffle,
             finest_skip=False,
             blur=True,
         )

@@ -61,14 +61,7 @@ class Method:
     def network(self) -> nn.Module:
         """Untrained network for these settings and images; what its forward returns is the denoised image."""
         c = self.config
-        return UNet(
-            self.facts.dims,
-            self.facts.channels,
-            features=c.features,
-            levels=c.levels,
-            block=c.block,
-            unshuffle=c.unshuffle,
-        )
+        return UNet(self.facts.dims, self.facts.channels, features=c.features, levels=c.levels, block=c.block)
 
     def __call__(self, network: nn.Module, batch: Batch, generator: torch.Generator) -> dict[str, Tensor]:
         """Loss terms of one batch by name; their sum is the loss."""
@@ -82,6 +75,7 @@ class Method:
 METHOD_SETTINGS = (
     "sigma",
     "lambda_inv",
+    "root",
     "fill",
     "mask_density",
     "masked_fraction",

@@ -37,9 +37,6 @@ class UNet(nn.Module):
     block : {"plain", "residual"}
         "plain": two times convolution, batch norm, ReLU; max-pooling. "residual": the paper's network, with one
         pre-activation residual block a level, strided convolutions down and a batch-normalised head.
-    unshuffle : int
-        Work on unshuffle × unshuffle blocks of YX pixels stacked as channels: the finest level is that much smaller and
-        the network that much cheaper for its width. 1 is a usual U-Net.
     finest_skip : bool
         Whether the finest level has a skip, which N2V2 found to pass on the checkerboard of masked training.
     blur : bool
@@ -54,7 +51,6 @@ class UNet(nn.Module):
         features: int,
         levels: int,
         block: Literal["plain", "residual"],
-        unshuffle: int,
         finest_skip: bool = True,
         blur: bool = False,
     ) -> None:
@@ -63,12 +59,9 @@ class UNet(nn.Module):
         residual = block == "residual"
         make = Residual if residual else plain
         widths = [features * 2**level for level in range(levels)]
-        self.unshuffle = unshuffle
-        stride = 2 ** (levels - 1)
-        self.multiple = (stride, unshuffle * stride, unshuffle * stride)[3 - dims :]  # Z is not unshuffled
-        inner = channels * unshuffle**2
-        self.stem = conv(inner, features, 3, padding=1) if residual else nn.Identity()
-        self.encoder = nn.ModuleList([make(dims, features if residual else inner, features)])
+        self.multiple = (2 ** (levels - 1),) * dims
+        self.stem = conv(channels, features, 3, padding=1) if residual else nn.Identity()
+        self.encoder = nn.ModuleList([make(dims, features if residual else channels, features)])
         self.down, self.up, self.decoder = nn.ModuleList(), nn.ModuleList(), nn.ModuleList()
         pool = BlurPool(dims) if blur else POOL[dims](2)
         self.skips = [finest_skip, *[True] * levels][: levels - 1]
@@ -78,7 +71,7 @@ class UNet(nn.Module):
             self.up.append(up(coarse, fine, 2, stride=2))
             self.decoder.append(make(dims, 2 * fine if skip else fine, fine))
         head: list[nn.Module] = [NORM[dims](features, momentum=MOMENTUM), nn.ReLU()] if residual else []
-        self.head = nn.Sequential(*head, conv(features, inner, 1))
+        self.head = nn.Sequential(*head, conv(features, channels, 1))
         if residual:
             self.apply(_glorot)
 
@@ -86,7 +79,6 @@ class UNet(nn.Module):
         """(B, C, [Z,] Y, X) of any size -> the same shape."""
         spatial = x.shape[2:]
         x = reflect_to(x, [-(-size // step) * step for size, step in zip(spatial, self.multiple, strict=True)])
-        x = space_to_channels(x, self.unshuffle)
         if x.device.type != "mps":
             x = x.contiguous(memory_format=torch.channels_last if x.ndim == 4 else torch.channels_last_3d)
         x = self.encoder[0](self.stem(x))
@@ -96,7 +88,7 @@ class UNet(nn.Module):
             x = encode(down(x))
         for up, decode in zip(reversed(self.up), reversed(self.decoder), strict=True):
             x = decode(torch.cat([up(x), *kept.pop()], 1))
-        x = channels_to_space(self.head(x), self.unshuffle)
+        x = self.head(x)
         for axis, size in enumerate(spatial, start=2):
             x = x.narrow(axis, 0, size)
         return x
@@ -157,22 +149,6 @@ class BlurPool(nn.Module):
         largest = pool(functional.pad(x, (0, 1) * dims, mode="replicate"), 2, stride=1)
         padded = functional.pad(largest, (1, 1) * dims, mode="replicate")
         return convolve(padded, self.kernel.expand(channels, *self.kernel.shape[1:]), stride=2, groups=channels)
-
-
-def space_to_channels(x: Tensor, factor: int) -> Tensor:
-    """(B, C, [Z,] Y, X) -> (B, C·factor², [Z,] Y/factor, X/factor)."""
-    if factor == 1:
-        return x
-    blocks = x.unflatten(-1, (-1, factor)).unflatten(-3, (-1, factor))
-    return blocks.movedim((-3, -1), (2, 3)).flatten(1, 3)
-
-
-def channels_to_space(x: Tensor, factor: int) -> Tensor:
-    """The inverse of `space_to_channels`."""
-    if factor == 1:
-        return x
-    blocks = x.unflatten(1, (-1, factor, factor))
-    return blocks.movedim((2, 3), (-3, -1)).flatten(-4, -3).flatten(-2, -1)
 
 
 def _glorot(module: nn.Module) -> None:
