@@ -9,8 +9,9 @@ import pytest
 from skimage import data, io
 
 from noise2same.errors import InputError
+from noise2same.metrics import psnr
 from noise2same.noise.estimate import noise_sigma
-from noise2same.noise.synthesise import gaussian, poisson_gaussian
+from noise2same.noise.synthesise import combined, gaussian, poisson_gaussian
 
 
 @pytest.fixture
@@ -124,3 +125,10 @@ def test_nothing_to_measure() -> None:
 @pytest.mark.parametrize("shape", [(2, 500), (3, 3), (9, 40), (30, 30)])
 def test_small_images_give_an_estimate(shape: tuple[int, int], rng: np.random.Generator) -> None:
     assert 0.2 < noise_sigma(rng.standard_normal(shape)) < 3
+
+
+def test_combined_noise_has_the_published_strength(data_dir: Path) -> None:
+    rng = np.random.default_rng(0)
+    crops = [io.imread(path)[:128, :128] for path in sorted((data_dir / "imagenet").glob("*.JPEG"))[:60]]
+    scores = [psnr(crop, combined(crop, rng), data_range=255) for crop in crops if crop.ndim == 3]
+    assert np.mean(scores) == pytest.approx(9.69, abs=0.15)

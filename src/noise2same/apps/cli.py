@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import os
 import sys
 import warnings
@@ -46,6 +47,8 @@ Axes = Annotated[
     typer.Option(help="Letters of S, T, C, Z, Y, X, one per dimension, where a file does not say; ZYX is a volume."),
 ]
 Json = Annotated[bool, typer.Option("--json", help="Print the figures as JSON, and nothing else, to stdout.")]
+Method = Annotated[str | None, setting("method", "--method")]
+NoiseModel = Annotated[str | None, setting("noise_model", "--noise-model")]
 Preset = Annotated[str | None, setting("preset", "--preset")]
 Minutes = Annotated[float | None, setting("minutes", "--minutes")]
 Steps = Annotated[int | None, setting("steps", "--steps")]
@@ -81,6 +84,8 @@ def denoise(
     augment: Annotated[
         bool, typer.Option("--augment", help="Average 8 rotations and flips: slower, a bit better.")
     ] = False,
+    method: Method = None,
+    noise_model: NoiseModel = None,
     preset: Preset = None,
     minutes: Minutes = None,
     steps: Steps = None,
@@ -94,6 +99,8 @@ def denoise(
 ) -> None:
     """Denoise images; without --model, by training on them first."""
     training: dict[str, Any] = {
+        "method": method,
+        "noise_model": noise_model,
         "preset": preset,
         "minutes": minutes,
         "steps": steps,
@@ -120,7 +127,8 @@ def denoise(
                 denoiser.check_fits(image)
             io.check_output(target, [sources.get(target.resolve(), file)], image, target_dtype)
         kept = outputs[0].with_name(io.stem(outputs[0]) + ".unfinished.safetensors")
-        if model is None:
+        learns = model is None and denoiser.method.trained
+        if learns:
             run_training(denoiser, files, axes, kept, resume=resume, log=log)
         try:
             for file, target in zip(files, outputs, strict=True):
@@ -128,10 +136,10 @@ def denoise(
                     denoiser.denoise(file, axes, output=target, dtype=dtype, augment=augment, advance=advance)
                 tell(f"{file} -> {target}")
         except BaseException:
-            if model is None:
+            if learns:
                 tell(f"The trained model is kept in {kept}; use it with --model.")
             raise
-        if model is None:
+        if learns:
             kept.unlink(missing_ok=True)
     if as_json:
         print_json({"outputs": [str(path) for path in outputs], "training": denoiser.summary})
@@ -141,7 +149,16 @@ def denoise(
 def train(
     inputs: Inputs,
     model: Annotated[Path, typer.Option("--model", "-m", help="Model file to write (.safetensors).")],
+    target: Annotated[
+        list[str] | None,
+        typer.Option(
+            help="What to predict, for supervised methods: a folder or 'pattern' of files with the same names as IN.",
+            rich_help_panel="Training",
+        ),
+    ] = None,
     axes: Axes = None,
+    method: Method = None,
+    noise_model: NoiseModel = None,
     preset: Preset = None,
     minutes: Minutes = None,
     steps: Steps = None,
@@ -157,7 +174,15 @@ def train(
 ) -> None:
     """Train a model on noisy images, for use with denoise --model."""
     config = configure(
-        settings, preset=preset, minutes=minutes, steps=steps, seed=seed, sigma=sigma, lambda_inv=lambda_inv
+        settings,
+        method=method,
+        noise_model=noise_model,
+        preset=preset,
+        minutes=minutes,
+        steps=steps,
+        seed=seed,
+        sigma=sigma,
+        lambda_inv=lambda_inv,
     )
     model = model.expanduser()
     if model.suffix != ".safetensors":
@@ -174,7 +199,7 @@ def train(
             raise InputError(f"There is nothing to resume: neither {model} nor {checkpoint_of(model)} exists.")
         denoiser = Denoiser.load(model)
         denoiser.config = keep_network(model, denoiser.config, config)
-    run_training(denoiser, files, axes, model, resume=resume, log=log, devices=devices, nodes=nodes)
+    run_training(denoiser, files, axes, model, target=target, resume=resume, log=log, devices=devices, nodes=nodes)
     tell(f"Model written to {model}")
     if as_json and first_worker:
         print_json({"model": str(model), "training": denoiser.summary})
@@ -182,13 +207,27 @@ def train(
 
 @app.command()
 def evaluate(
-    prediction: Annotated[str, typer.Argument(help="Denoised image, or a folder of them.")],
-    truth: Annotated[str, typer.Argument(help="Clean image, or a folder with the same file names.")],
+    prediction: Annotated[str, typer.Argument(help="Denoised image or folder; the noisy ones with --invariance.")],
+    truth: Annotated[str | None, typer.Argument(help="Clean image, or a folder with the same file names.")] = None,
+    invariance: Annotated[
+        Path | None,
+        typer.Option(metavar="MODEL", help="Measure D(f) of this model on noisy images, which takes no truth."),
+    ] = None,
     axes: Axes = None,
     data_range: Annotated[float | None, typer.Option("--range", help="Of the truth, for PSNR; 255 for 8 bit.")] = None,
     as_json: Json = False,
 ) -> None:
-    """Compare a denoised image with the clean one: PSNR (plain, affine-fit, min-max) and SSIM."""
+    """Compare a denoised image with the clean one: PSNR (plain, affine-fit, min-max) and SSIM.
+
+    Or measure how much each pixel a model predicts depends on the noisy one in its place: --invariance, D(f) in eq. 5.
+    """
+    if invariance is not None:
+        if truth is not None or data_range is not None:
+            raise InputError("--invariance takes noisy images only: leave out the truth and --range.")
+        show_invariance(invariance.expanduser(), io.find([prediction]), axes, as_json)
+        return
+    if truth is None:
+        raise InputError("evaluate takes a denoised image and the clean one, or --invariance MODEL and a noisy image.")
     import numpy as np
 
     from noise2same import metrics
@@ -210,6 +249,34 @@ def evaluate(
     table = Table(Column("image", overflow="fold"), *mean)
     for name, row in ({**rows, "mean": mean} if len(rows) > 1 else rows).items():
         table.add_row(name, *(f"{value:.2f} dB" if "psnr" in key else f"{value:.4f}" for key, value in row.items()))
+    stdout().print(table)
+
+
+def show_invariance(model: Path, files: list[Path], axes: str | None, as_json: bool) -> None:
+    """Print D(f) of a model on each image and its mean, with standard errors; the table in 1e-3 as in the paper."""
+    from noise2same.analysis import invariance_of
+    from noise2same.denoiser import Denoiser
+
+    denoiser = Denoiser.load(model)
+    rows: dict[str, dict[str, float]] = {}
+    with bar("Measuring D(f)") as advance:
+        for file in files:
+            (d,) = invariance_of(denoiser, file, axes)
+            rows[str(file)] = {"invariance": d.value, "standard_error": d.error, "masked_pixels": d.count}
+            advance(1 / len(files))
+    values, errors, pixels = zip(*(row.values() for row in rows.values()), strict=True)
+    mean = {
+        "invariance": sum(values) / len(files),
+        "standard_error": math.hypot(*errors) / len(files),
+        "masked_pixels": sum(pixels),
+    }
+    if as_json:
+        print_json({"mean": mean, "images": rows})
+        return
+    table = Table(Column("image", overflow="fold"), "D(f) / 1e-3", "standard error / 1e-3", "masked pixels")
+    for name, row in ({**rows, "mean": mean} if len(rows) > 1 else rows).items():
+        value, error, masked = row.values()
+        table.add_row(name, f"{1e3 * value:.4g}", f"{1e3 * error:.2g}", str(masked))
     stdout().print(table)
 
 
@@ -238,6 +305,21 @@ def info(
     table = Table(show_header=False, title=Text(str(model)))
     for name, value in flat(facts).items():
         table.add_row(name, f"{value:.6g}" if isinstance(value, float) else str(value))
+    stdout().print(table)
+
+
+@app.command()
+def methods(as_json: Json = False) -> None:
+    """List the methods: what each needs and when to use it."""
+    from noise2same.methods import every
+
+    rows = {name: {"needs": method.needs, "when": method.when} for name, method in every().items()}
+    if as_json:
+        print_json(rows)
+        return
+    table = Table("method", "needs", Column("when", overflow="fold"))
+    for name, row in rows.items():
+        table.add_row(name, row["needs"], row["when"])
     stdout().print(table)
 
 
@@ -291,7 +373,7 @@ def run_training(denoiser: Denoiser, files: list[Path], axes: str | None, model:
 
 def keep_network(model: Path, trained: Config, wanted: Config) -> Config:
     """Settings for training a model further: the wanted ones, with the network it has."""
-    fields = ("block", "features", "levels", "unshuffle")
+    fields = ("method", "noise_model", "block", "features", "levels")
     for name in fields:
         if name in wanted.model_fields_set and getattr(wanted, name) != getattr(trained, name):
             raise InputError(f"{model} was made with {name}={getattr(trained, name)}, which cannot change in a resume.")

@@ -7,6 +7,8 @@ from importlib.metadata import entry_points
 
 from noise2same.config import Config
 from noise2same.errors import InputError
+from noise2same.methods.classical import BM3D, NLM
+from noise2same.methods.laine import Laine
 from noise2same.methods.masked import Noise2Self, Noise2Void, Noise2Void2
 from noise2same.methods.method import METHOD_SETTINGS, Facts, Method
 from noise2same.methods.noise2same import Noise2Same
@@ -19,8 +21,11 @@ METHODS: dict[str, type[Method]] = {
     "noise2void": Noise2Void,
     "noise2void2": Noise2Void2,
     "noise2self": Noise2Self,
+    "laine": Laine,
     "noise2true": Noise2True,
     "noise2noise": Noise2Noise,
+    "nlm": NLM,
+    "bm3d": BM3D,
 }
 ENTRY_POINTS = "noise2same.methods"
 

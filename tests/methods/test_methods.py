@@ -1,0 +1,138 @@
+"""Every method through the same Denoiser: it trains, denoises, is saved, and says what it cannot do."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from skimage import data
+
+from noise2same import Config, Denoiser, train
+from noise2same.errors import InputError
+from noise2same.methods import METHODS, Facts, every
+from noise2same.metrics import psnr
+from noise2same.patches import Batch
+
+SMALL = {"features": 12, "levels": 2, "batch": 8, "patch": 32, "ema": 0.95, "progress": False}
+CLEAN = data.camera()[100:260, 200:360].astype(np.float32)
+LEARNING = [name for name, method in METHODS.items() if method.trained]
+
+
+def noisy(seed: int) -> np.ndarray:
+    return CLEAN + np.random.default_rng(seed).normal(0, 25, CLEAN.shape).astype(np.float32)
+
+
+def targets(name: str) -> np.ndarray | None:
+    return {"noise2true": CLEAN, "noise2noise": noisy(1)}.get(name)
+
+
+@pytest.mark.parametrize("name", LEARNING)
+def test_denoising_lowers_the_error_and_a_saved_model_does_the_same(name: str, tmp_path: Path) -> None:
+    x = noisy(0)
+    model = train(x, method=name, steps=250, target=targets(name), **SMALL)
+    clean = model.denoise(x)
+    assert psnr(CLEAN, clean, data_range=255) > psnr(CLEAN, x, data_range=255) + 2
+    loaded = Denoiser.load(model.save(tmp_path / "m.safetensors"))
+    assert np.array_equal(loaded.denoise(x), clean)
+
+
+@pytest.mark.parametrize("name", LEARNING)
+@pytest.mark.parametrize(("shape", "axes"), [((2, 40, 41), "CYX"), ((5, 21, 23), "ZYX"), ((2, 4, 20, 24), "CZYX")])
+def test_colour_and_volumes(name: str, shape: tuple[int, ...], axes: str) -> None:
+    x = np.random.default_rng(0).normal(100, 10, shape).astype(np.uint8)
+    target = x if METHODS[name].supervised else None
+    model = train(x, axes, method=name, steps=2, target=target, **SMALL)
+    clean = model.denoise(x)
+    assert clean.shape == shape and clean.dtype == np.uint8
+
+
+@pytest.mark.parametrize("name", ["noise2void", "noise2void2", "noise2self"])
+def test_masked_methods_look_at_masked_pixels_only(name: str) -> None:
+    method = METHODS[name](Config(method=name, mask_density=0.02), Facts(2, 1))
+    seen = []
+
+    def network(x: torch.Tensor) -> torch.Tensor:
+        seen.append(x)
+        return x
+
+    x = torch.randn(4, 1, 64, 64, generator=torch.Generator().manual_seed(0))
+    loss = method(network, Batch(x), torch.Generator().manual_seed(1))["masked"]
+    changed = seen[0] != x
+    assert 0.01 < changed.float().mean() < 0.021
+    assert loss.item() == pytest.approx((seen[0] - x)[changed].square().mean().item(), rel=0.05)
+    nothing = method(network, Batch(x, valid=torch.zeros_like(x, dtype=torch.bool)), torch.Generator())
+    assert nothing["masked"] == 0
+
+
+def test_noise2void2_has_no_skip_at_full_resolution_and_blurs_before_it_halves() -> None:
+    network = METHODS["noise2void2"](Config(method="noise2void2"), Facts(2, 1)).network()
+    names = {type(module).__name__ for module in network.modules()}
+    assert "BlurPool" in names and "MaxPool2d" not in names
+    finest, other = network.decoder[0][0], network.decoder[1][0]
+    assert finest.in_channels == finest.out_channels and other.in_channels == 2 * other.out_channels
+
+
+OUTSIDE = """
+from noise2same.methods import Method
+
+
+class Smooth(Method):
+    needs, when = "noisy images", "never"
+
+    def __call__(self, network, batch, generator):
+        return {"toy": (network(batch.x) - batch.x.mean()).square().mean()}
+"""
+
+
+def test_a_method_of_another_package_comes_through_its_entry_point(tmp_path: Path, monkeypatch) -> None:
+    (tmp_path / "toy_denoiser.py").write_text(OUTSIDE)
+    info = tmp_path / "toy_denoiser-1.0.dist-info"
+    info.mkdir()
+    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: toy-denoiser\nVersion: 1.0\n")
+    (info / "entry_points.txt").write_text("[noise2same.methods]\ntoy = toy_denoiser:Smooth\n")
+    monkeypatch.syspath_prepend(str(tmp_path))
+    assert "toy" in every()
+    x = noisy(0)
+    model = train(x, method="toy", steps=60, **SMALL)
+    assert model.summary["terms"]["toy"] < 0.5
+    assert model.denoise(x).std() < 0.5 * x.std()
+    monkeypatch.delitem(sys.modules, "toy_denoiser")
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ({"method": "nois2void"}, ["nois2void", "did you mean noise2void?", "noise2same"]),
+        ({"method": "zzz"}, ["There is no method 'zzz'", "noise2true"]),
+        ({"fill": "donat"}, ["fill=donat", "Did you mean donut?"]),
+        ({"method": "noise2void", "noise_model": "gaussian"}, ["noise2void cannot use the noise model gaussian"]),
+        ({"method": "noise2void", "lambda_inv": 1.0}, ["noise2void does not use lambda_inv"]),
+        ({"method": "noise2void", "fill": "donut"}, ["noise2void does not use fill"]),
+        ({"method": "noise2true", "sigma": 25}, ["noise2true does not use sigma"]),
+        ({"method": "noise2true"}, ["noise2true learns from noisy images and clean targets", "--target"]),
+        ({"method": "noise2void", "target": CLEAN}, ["noise2void learns from noisy images alone", "noise2true"]),
+        ({"target": CLEAN[:50], "method": "noise2true"}, ["shape", "(50, 160)", "(160, 160)"]),
+        ({"target": [CLEAN, CLEAN], "method": "noise2true"}, ["1 images but 2 targets"]),
+    ],
+)
+def test_what_does_not_fit_together_is_said_in_one_sentence(options: dict, words: list[str]) -> None:
+    with pytest.raises(InputError) as error:
+        train(CLEAN, steps=1, progress=False, **options)
+    assert all(word in str(error.value) for word in words), error.value
+
+
+def test_the_paper_preset_leaves_other_methods_their_fill() -> None:
+    assert Config(preset="paper").fill == "gaussian"
+    Denoiser(Config(preset="paper", method="noise2self"))
+    Denoiser(Config(preset="paper", method="noise2void"))
+
+
+def test_a_bad_pixel_of_a_target_is_left_out() -> None:
+    x, y = noisy(0), CLEAN.copy()
+    y[:20] = np.nan
+    with pytest.warns(UserWarning, match="3200 NaN"):
+        model = train(x, method="noise2true", target=y, steps=200, **SMALL)
+    assert psnr(CLEAN, model.denoise(x), data_range=255) > psnr(CLEAN, x, data_range=255)
