@@ -65,14 +65,24 @@ def test_a_partner_missing_left_over_or_of_another_shape_is_named(run: Run, chan
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        (["--method", "noise2true"], ["needs", "--target"]),
-        (["--target", "clean"], ["noise2same", "leave out the targets"]),
+        (["--method", "noise2true"], ["noise2true learns from", "--target"]),
+        (["--target", "clean"], ["noise2same learns from", "leave out the targets"]),
         (["--method", "noise2tru"], ["did you mean noise2true"]),
+        (["--method", "nlm"], ["nlm is not trained"]),
     ],
 )
 def test_targets_and_methods_that_do_not_go_together(run: Run, arguments: list[str], words: list[str]) -> None:
-    code, _, err = train(run, *arguments)
-    assert code == 2 and len(err.strip().splitlines()) <= 3
+    code, out, err = train(run, *arguments)
+    assert code == 2 and out == "" and all(word in " ".join(err.split()) for word in words), err
+
+
+def test_a_classical_method_denoises_at_once_and_takes_no_training_options(run: Run) -> None:
+    code, _, err = run("denoise", "noisy", "-o", "out", "--method", "nlm", "--sigma", 20)
+    assert code == 0, err
+    assert sorted(path.name for path in Path("out").iterdir()) == ["a.tif", "b.tif", "c.tif"]
+    for option, word in ((("--minutes", 1), "--minutes"), (("--augment",), "augment"), (("--resume",), "--resume")):
+        code, _, err = run("denoise", "noisy/a.tif", "-o", "other.tif", "--method", "nlm", *option)
+        assert code == 2 and word in err and not Path("other.tif").exists()
 
 
 def test_methods_are_listed(run: Run) -> None:

@@ -52,9 +52,17 @@ def test_every_position_is_reached():
     assert set(drawn.flatten().tolist()) == set(range(36))
 
 
+def test_patches_shrink_to_thin_stacks_and_narrow_images():
+    thin = torch.arange(5 * 40 * 20.0).reshape(1, 1, 5, 40, 20)
+    batch = Patches([thin, thin[..., :18]], patch=(8, 32, 32), batch=4).draw(generator()).x
+    assert batch.shape == (4, 1, 5, 20, 20)
+    alone = Patches([thin], patch=(8, 32, 32), batch=4).draw(generator()).x
+    assert all(len(patch.unique()) == patch.numel() for patch in alone)  # no pixel twice, as a mirror would have it
+
+
 def test_small_images_are_mirrored_not_refused():
     batch = Patches([torch.rand(1, 3, 5, 1), torch.rand(1, 3, 90, 9)], patch=(32, 32), batch=16).draw(generator())
-    assert batch.x.shape == (16, 3, 32, 32)
+    assert batch.x.shape == (16, 3, 16, 16)
 
 
 def test_target_and_valid_follow_the_image():

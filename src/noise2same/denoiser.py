@@ -237,6 +237,8 @@ class Denoiser:
             raise InputError(f"{image} is several images: denoise them one by one.")
         if self.network is not None:
             self.check_fits(opened)
+        elif augment:
+            raise InputError(f"{self.config.method} is not a network, which augment is for: leave that out.")
         target = opened.dtype if dtype == "same" else dtype_of(dtype)
         sink: AbstractContextManager[Any]
         if output is None:
@@ -335,7 +337,7 @@ class Denoiser:
         if not method.trained:
             raise InputError(f"{name} is not trained: denoise with it straight away.")
         if method.supervised and not target:
-            raise InputError(f"{name} learns from {method.needs}: give the targets with target (--target).")
+            raise InputError(f"{name} learns from {method.needs}: give the targets (noise2same train --target).")
         if target and not method.supervised:
             raise InputError(f"{name} learns from {method.needs} alone: leave out the targets, or use noise2true.")
 

@@ -10,6 +10,8 @@ from torch import Tensor
 
 from noise2same.padding import reflect_to
 
+SMALLEST = 16
+
 
 class Batch(NamedTuple):
     """Patches of shape (B, C, [Z,] Y, X), in normalised units."""
@@ -33,7 +35,9 @@ class Patches:
     images : sequence of Tensor
         Normalised noisy images of shape (N, C, [Z,] Y, X), with the same C; N and the sizes may differ.
     patch : sequence of int
-        Size of a patch, ([Z,] Y, X) with Y = X. Smaller images are reflect-padded to it.
+        Size of a patch, ([Z,] Y, X) with Y = X. It shrinks to what the images have, because an image that is mirrored
+        to fill a patch shows a masked pixel its own noise in the mirror; only images smaller than the largest, or than
+        `SMALLEST` pixels a side, still are.
     batch : int
         Number of patches drawn at once.
     targets : sequence of Tensor, optional
@@ -51,7 +55,9 @@ class Patches:
         targets: Sequence[Tensor] | None = None,
         valid: Sequence[Tensor] | None = None,
     ) -> None:
-        self.patch, self.batch = tuple(patch), batch
+        largest = [max(sizes) for sizes in zip(*(image.shape[2:] for image in images), strict=True)]
+        edge = min(patch[-1], max(SMALLEST, min(largest[-2:])))
+        self.patch, self.batch = (*map(min, patch[:-2], largest[:-2]), edge, edge), batch
         self.device = images[0].device
         self.pixels = self._end_to_end(images)
         self.targets = None if targets is None else self._end_to_end(targets)

@@ -124,6 +124,15 @@ def test_what_does_not_fit_together_is_said_in_one_sentence(options: dict, words
     assert all(word in str(error.value) for word in words), error.value
 
 
+def test_a_method_for_two_dimensions_refuses_a_volume(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Flat(METHODS["noise2void"]):
+        dims = (2,)
+
+    monkeypatch.setitem(METHODS, "flat", Flat)
+    with pytest.raises(InputError, match="flat takes 2D images only, not axes ZYX"):
+        train(CLEAN.reshape(10, 16, 160), "ZYX", method="flat", steps=1, progress=False)
+
+
 def test_the_paper_preset_leaves_other_methods_their_fill() -> None:
     assert Config(preset="paper").fill == "gaussian"
     Denoiser(Config(preset="paper", method="noise2self"))

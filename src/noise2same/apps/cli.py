@@ -117,8 +117,12 @@ def denoise(
     outputs = plan_outputs(inputs, files, output.expanduser())
     from noise2same.denoiser import Denoiser, dtype_of
 
-    target_dtype = None if dtype == "same" else dtype_of(dtype)
     denoiser = Denoiser(config) if model is None else Denoiser.load(model.expanduser())
+    learns = model is None and denoiser.method.trained
+    unused = [name for name in given if name not in ("method", "sigma")]
+    if model is None and not learns and unused:
+        raise InputError(f"--{unused[0]} is for training, but {config.method} is not trained: leave it out.")
+    target_dtype = None if dtype == "same" else dtype_of(dtype)
     sources = {file.resolve(): file for file in files}
     with made_folder(outputs[0].parent):
         for file, target in zip(files, outputs, strict=True):  # one after the other: there may be thousands
@@ -127,7 +131,6 @@ def denoise(
                 denoiser.check_fits(image)
             io.check_output(target, [sources.get(target.resolve(), file)], image, target_dtype)
         kept = outputs[0].with_name(io.stem(outputs[0]) + ".unfinished.safetensors")
-        learns = model is None and denoiser.method.trained
         if learns:
             run_training(denoiser, files, axes, kept, resume=resume, log=log)
         try:
