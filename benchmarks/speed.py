@@ -67,7 +67,7 @@ def training_case(dims: int, steps: int, repeats: int) -> dict[str, list[float]]
 
 
 def prediction_case(size: int, repeats: int) -> dict[str, list[float]]:
-    """Seconds to predict a grey image of size², by both engines, and to push its tiles, ready in memory, through torch."""
+    """Seconds to predict a grey image of size² by both engines, and to push its tiles, ready in memory, through torch."""
     model = Denoiser()
     network = folded(model.new_network())
     compiled = ready(model.new_network(), pick())
@@ -121,8 +121,8 @@ def main() -> None:
     rates = [2048**2 / 1e6 / seconds for seconds in (ours, fast)]
     text = (
         f"# Speed\n\nPreset fast; medians of {arguments.repeats} interleaved repeats, spread = (max − min) / median. "
-        f"Prediction runs at {rates[0]:.2f} MPix/s with PyTorch and {rates[1]:.2f} MPix/s with OpenVINO; peak memory of "
-        f"the whole process {peak:.0f} MB."
+        f"Prediction runs at {rates[0]:.2f} MPix/s with PyTorch and {rates[1]:.2f} MPix/s with OpenVINO; peak memory "
+        f"of the whole process {peak:.0f} MB."
     )
     record.write("speed", rows, text)
 
