@@ -67,7 +67,7 @@ def training_case(dims: int, steps: int, repeats: int) -> dict[str, list[float]]
 
 
 def prediction_case(size: int, repeats: int) -> dict[str, list[float]]:
-    """Seconds to predict a grey image of size² by both engines, and to push its tiles, ready in memory, through torch."""
+    """Seconds to predict a grey image of size² by both engines, and to push its tiles, ready in memory, through one."""
     model = Denoiser()
     network = folded(model.new_network())
     compiled = ready(model.new_network(), pick())
