@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import argparse
+from collections.abc import Callable
+from functools import partial
+from typing import Any
 
 import numpy as np
 import record
@@ -19,20 +22,18 @@ def main() -> None:
     rng = np.random.default_rng(0)
     clean, test = record.grey_images("bsd/Train400")[:396], record.grey_images("bsd/BSD68")
     noisy, test_noisy = ([gaussian(image, 25, rng) for image in images] for images in (clean, test))
-    config = Config(minutes=minutes)
-    models = {
-        "noisy input": None,
-        "noise2same": Denoiser(config).fit(noisy),
-        "noise2true": Denoiser(Config(minutes=minutes, method="noise2true")).fit(noisy, target=clean),
-    }
-    rows = []
-    for name, model in models.items():
-        for augment in (False, True) if model else (False,):
-            outputs = [model.denoise(x, augment=augment) if model else x for x in test_noisy]
-            score = np.mean([psnr(y, out, data_range=255) for y, out in zip(test, outputs, strict=True)])
-            summary = model.summary if model else {}
-            row = {"method": name + " + 8-fold augmentation" * augment, "PSNR (dB)": round(float(score), 2)}
-            rows.append(row | {"steps": summary.get("steps"), "lambda_inv": summary.get("lambda_inv")})
+    rows: list[dict[str, Any]] = []
+
+    def score(name: str, denoise: Callable[[Any], Any], summary: dict[str, Any]) -> None:
+        value = np.mean([psnr(y, denoise(x), data_range=255) for y, x in zip(test, test_noisy, strict=True)])
+        rows.append({"method": name, "PSNR (dB)": round(float(value), 2), "steps": summary.get("steps")})
+        print(rows[-1], flush=True)
+
+    score("noisy input", lambda x: x, {})
+    for method, target in (("noise2same", None), ("noise2true", clean)):
+        model = Denoiser(Config(minutes=minutes, method=method)).fit(noisy, target=target)
+        score(method, model.denoise, model.summary)
+        score(f"{method} + 8-fold augmentation", partial(model.denoise, augment=True), model.summary)
     record.write(
         "bsd68",
         rows,

@@ -69,8 +69,18 @@ def test_local_means_are_blind_to_the_pixel_also_at_the_border_and_to_other_chan
     x[centre] += 100
     x[:, 1] += 100
     assert FILLS[fill](x, mask, generator)[centre].item() == pytest.approx(before.item(), abs=1e-5)
-    constant = FILLS[fill](torch.full_like(x, 3.0), torch.ones_like(mask), generator)
+    constant = FILLS[fill](torch.full_like(x, 3.0), mask, generator)
     torch.testing.assert_close(constant, torch.full_like(x, 3.0))
+
+
+@pytest.mark.parametrize("fill", ["donut", "mean"])
+def test_local_means_do_not_pass_on_one_masked_pixel_to_another(fill, generator):
+    x, mask = torch.randn(2, 1, 32, 32), stratified((2, 1, 32, 32), 0.2, generator)
+    before = FILLS[fill](x, mask, generator)
+    x[mask] += 100
+    torch.testing.assert_close(FILLS[fill](x, mask, generator), before)
+    alone = FILLS[fill](x, torch.ones_like(mask), generator)
+    assert (alone == 0).all()
 
 
 def test_donut_weights(generator):

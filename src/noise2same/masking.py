@@ -64,23 +64,28 @@ def donut(x: Tensor, mask: Tensor, generator: torch.Generator) -> Tensor:
     Direct neighbours weigh 1, diagonal ones ½; in 3D faces weigh 1, edges ½ and corners 0.
     """
     weights = [{1: 1.0, 2: 0.5}.get(sum(map(abs, offset)), 0.0) for offset in product((-1, 0, 1), repeat=x.ndim - 2)]
-    return torch.where(mask, _weighted_mean(x, weights, 3), x)
+    return torch.where(mask, _weighted_mean(x, mask, weights, 3), x)
 
 
 def mean(x: Tensor, mask: Tensor, generator: torch.Generator) -> Tensor:
     """Replace J by the mean of the 5×5 (5×5×5) window without its centre, in each channel by itself, as in N2V2."""
     weights = [float(any(offset)) for offset in product((-2, -1, 0, 1, 2), repeat=x.ndim - 2)]
-    return torch.where(mask, _weighted_mean(x, weights, 5), x)
+    return torch.where(mask, _weighted_mean(x, mask, weights, 5), x)
 
 
-def _weighted_mean(x: Tensor, weights: Sequence[float], edge: int) -> Tensor:
-    """Mean around each pixel with the weights of a window of `edge` pixels a side, over what is inside the image."""
+def _weighted_mean(x: Tensor, mask: Tensor, weights: Sequence[float], edge: int) -> Tensor:
+    """Mean around each pixel with the weights of a window of `edge` pixels a side, over the pixels that are not in J.
+
+    Were neighbours in J counted, each would hide a part of the other's noise in the fill, where a network finds it.
+    Where there is no other neighbour, it is 0.
+    """
     dims = x.ndim - 2
     kernel = torch.tensor(weights, device=x.device, dtype=x.dtype).reshape(1, 1, *(edge,) * dims)
     convolve = functional.conv2d if dims == 2 else functional.conv3d
-    total = convolve(x.flatten(0, 1).unsqueeze(1), kernel, padding=edge // 2)
-    inside = convolve(torch.ones(1, 1, *x.shape[2:], device=x.device, dtype=x.dtype), kernel, padding=edge // 2)
-    return (total / inside.clamp(min=0.5)).reshape(x.shape)
+    known = (~mask).to(x.dtype)
+    both = torch.cat([x * known, known]).flatten(0, 1).unsqueeze(1)
+    total, weight = convolve(both, kernel, padding=edge // 2).reshape(2, *x.shape)
+    return total / weight.clamp(min=0.5)
 
 
 def ups(x: Tensor, mask: Tensor, generator: torch.Generator) -> Tensor:
