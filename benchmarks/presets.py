@@ -24,7 +24,6 @@ CANDIDATES: dict[str, dict[str, Any]] = {
     "fast": {},
     "one root over the batch": {"root": "batch"},
     "32 features": {"features": 32},
-    "2 levels": {"levels": 2},
     "2 % masked": {"mask_density": 0.02},
     "all of the batch masked": {"masked_fraction": 1.0},
     "Gaussian fill": {"fill": "gaussian"},
