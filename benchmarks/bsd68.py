@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import argparse
 from collections.abc import Callable
 from functools import partial
 from typing import Any
@@ -16,9 +15,7 @@ from noise2same.noise.synthesise import gaussian
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--minutes", type=float, default=20)
-    minutes = parser.parse_args().minutes
+    minutes = record.minutes_option(20)
     rng = np.random.default_rng(0)
     clean, test = record.grey_images("bsd/Train400")[:396], record.grey_images("bsd/BSD68")
     noisy, test_noisy = ([gaussian(image, 25, rng) for image in images] for images in (clean, test))

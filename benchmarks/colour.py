@@ -5,9 +5,6 @@ The paper's Noise2Self with the donut collapsed here (8.62 dB): the reference mi
 
 from __future__ import annotations
 
-import argparse
-import os
-from concurrent.futures import ProcessPoolExecutor
 from typing import Any
 
 import imageio.v3 as imageio
@@ -48,11 +45,8 @@ def measure(name: str, minutes: float) -> dict[str, Any]:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--minutes", type=float, default=3)
-    minutes = parser.parse_args().minutes
-    with ProcessPoolExecutor(os.cpu_count(), max_tasks_per_child=1) as pool:
-        rows = list(pool.map(measure, METHODS, [minutes] * len(METHODS)))
+    minutes = record.minutes_option(3)
+    rows = record.side_by_side(measure, METHODS, minutes)
     record.write(
         "colour",
         rows,

@@ -6,9 +6,6 @@ the noise level but the classical ones and Laine's noise model, as in the paper.
 
 from __future__ import annotations
 
-import argparse
-import os
-from concurrent.futures import ProcessPoolExecutor
 from typing import Any
 
 import numpy as np
@@ -59,11 +56,8 @@ def measure(name: str, minutes: float) -> dict[str, Any]:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--minutes", type=float, default=10)
-    minutes = parser.parse_args().minutes
-    with ProcessPoolExecutor(os.cpu_count(), max_tasks_per_child=1) as pool:
-        rows = list(pool.map(measure, METHODS, [minutes] * len(METHODS)))
+    minutes = record.minutes_option(10)
+    rows = record.side_by_side(measure, METHODS, minutes)
     record.write(
         "methods",
         rows,

@@ -6,9 +6,6 @@ BSD68) and on one image alone (camera, σ = 25), for the same minutes.
 
 from __future__ import annotations
 
-import argparse
-import os
-from concurrent.futures import ProcessPoolExecutor
 from typing import Any
 
 import numpy as np
@@ -53,11 +50,8 @@ def measure(name: str, minutes: float) -> dict[str, Any]:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--minutes", type=float, default=2)
-    minutes = parser.parse_args().minutes
-    with ProcessPoolExecutor(os.cpu_count(), max_tasks_per_child=1) as pool:
-        rows = list(pool.map(measure, CANDIDATES, [minutes] * len(CANDIDATES)))
+    minutes = record.minutes_option(2)
+    rows = record.side_by_side(measure, CANDIDATES, minutes)
     text = (
         f"# Choosing the fast preset\n\n{minutes:g} minutes for BSD68, {minutes / 2:g} for camera, on one thread each."
     )

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import argparse
 import json
 import os
 import platform
 import shlex
 import subprocess
 import sys
+from collections.abc import Callable, Iterable
+from concurrent.futures import ProcessPoolExecutor
 from datetime import UTC, datetime
+from functools import partial
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
@@ -25,6 +29,19 @@ DATA = Path(os.environ.get("NOISE2SAME_DATA", HERE.parent.parent / "shared" / "d
 def grey_images(folder: str) -> list[NDArray[np.float32]]:
     """All PNG files of a folder of the data, sorted, as float32 in 0 to 255."""
     return [imageio.imread(path).astype(np.float32) for path in sorted((DATA / folder).glob("*.png"))]
+
+
+def side_by_side(measure: Callable[[str, float], dict[str, Any]], names: Iterable[str], minutes: float) -> list[Any]:
+    """Rows that `measure` makes of each name, in processes of their own, as many at once as there are cores."""
+    with ProcessPoolExecutor(os.cpu_count(), max_tasks_per_child=1) as pool:
+        return list(pool.map(partial(measure, minutes=minutes), names))
+
+
+def minutes_option(default: float) -> float:
+    """The --minutes of the command line."""
+    parser = argparse.ArgumentParser(description=sys.modules["__main__"].__doc__)
+    parser.add_argument("--minutes", type=float, default=default)
+    return float(parser.parse_args().minutes)
 
 
 def provenance() -> dict[str, Any]:
