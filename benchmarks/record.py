@@ -72,7 +72,7 @@ def write(name: str, rows: list[dict[str, Any]], text: str) -> None:
     (HERE / "results" / f"{name}.json").write_text(json.dumps({"provenance": source, "rows": rows}, indent=2) + "\n")
     columns = [name for name, value in rows[0].items() if not isinstance(value, dict)]  # raw times stay in the JSON
     lines = [" | ".join(columns), " | ".join("---" for _ in columns)]
-    lines += [" | ".join(str(row[column]) for column in columns) for row in rows]
+    lines += [" | ".join("–" if row[column] is None else str(row[column]) for column in columns) for row in rows]
     table = "\n".join(f"| {line} |" for line in lines)
     origin = f"`{source['command']}`, commit {source['commit']}, {source['date']}, {source['machine']}."
     (HERE / f"{name}.md").write_text(f"{text}\n\n{table}\n\n{origin}\n")
