@@ -22,7 +22,7 @@ from noise2same.errors import InputError
 from noise2same.io import Input
 from noise2same.methods import Facts, Method
 from noise2same.model_file import read_model, write_model
-from noise2same.networks.engines import ready
+from noise2same.networks.engines import folded
 from noise2same.normalize import Normalization
 from noise2same.patches import Patches
 from noise2same.prediction import predict, predict_whole
@@ -297,7 +297,7 @@ class Denoiser:
         """The trained network made ready for prediction, once for any number of images."""
         assert self.network is not None, "it is trained"
         if self._prepared is None:
-            self._prepared = ready(self.network, pick())
+            self._prepared = folded(self.network).to(pick())
         return self._prepared
 
     def _new_network(self, method: Method) -> nn.Module:

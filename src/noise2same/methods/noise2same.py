@@ -31,7 +31,7 @@ class Noise2Same(Method):
     Where the root is taken matters. One root over all of the batch (the appendix's inequality 16) gives every pixel the
     same shrinkage towards x, though flat areas want none and texture wants much. Inequality 15 has a root for each
     pixel, which one sample cannot estimate. Roots over small blocks lie between the two, so that the loss is still a
-    bound, and a tighter one: +0.4 dB on BSD68 (`benchmarks/presets.md`).
+    bound, and a tighter one, which measures better (`benchmarks/presets.md`).
 
     :math:`\lambda_{inv}` is 2 by Theorem 1 for images of unit variance, and :math:`2\sigma` by Theorem 2 for noise of
     standard deviation :math:`\sigma`. "auto" is Theorem 2 with the noise level told or estimated, but at most 2.
