@@ -17,7 +17,7 @@ from noise2same.device import pick
 from noise2same.masking import FILLS, stratified
 from noise2same.methods.method import Facts, mean_square
 from noise2same.methods.noise2same import Noise2Same, root
-from noise2same.networks.engines import folded
+from noise2same.networks.folding import folded
 from noise2same.patches import Patches
 from noise2same.prediction import BATCH_PIXELS, OVERLAP, TILE, Tiles, predict
 

@@ -19,6 +19,7 @@ from noise2same import io, masking
 from noise2same.denoiser import Denoiser
 from noise2same.device import pick
 from noise2same.errors import InputError
+from noise2same.networks.folding import folded
 from noise2same.normalize import Normalization, fill_invalid
 from noise2same.prediction import BATCH_PIXELS
 
@@ -102,7 +103,7 @@ def invariance_of(
     """
     if model.network is None:
         raise InputError("D(f) is measured on a trained network, and this denoiser has none.")
-    network, opened = model.prepared(), io.open_images(images, axes, fallback=model.axes)
+    network, opened = folded(model.network).to(pick()), io.open_images(images, axes, fallback=model.axes)
     crops = (_crops(model, image, torch.Generator().manual_seed(seed)) for image in opened)
     return [invariance(network, crop.to(pick()), seed=seed) for crop in crops]
 

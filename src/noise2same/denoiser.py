@@ -22,7 +22,7 @@ from noise2same.errors import InputError
 from noise2same.io import Input
 from noise2same.methods import Facts, Method
 from noise2same.model_file import read_model, write_model
-from noise2same.networks.engines import folded
+from noise2same.networks.folding import folded
 from noise2same.normalize import Normalization
 from noise2same.patches import Patches
 from noise2same.prediction import predict, predict_whole
@@ -109,7 +109,6 @@ class Denoiser:
         self.config = config or Config()
         methods.find(self.config)  # which says what is wrong with the settings
         self.network: nn.Module | None = None
-        self._prepared: nn.Module | None = None
         self.axes, self.channels = "YX", 1
         self.normalization = Normalization((0.0,), (1.0,))
         self.summary: dict[str, Any] = {}
@@ -174,7 +173,6 @@ class Denoiser:
             f"{pixels / 1e6:.2f} million values, noise level {data.sigma:.2f} of the image's standard deviation."
         )
         saved = None if checkpoint is None else Path(checkpoint)
-        self._prepared = None
         if self.network is None:
             self.network = self._new_network(method)
         outcome = training.fit(
@@ -293,13 +291,6 @@ class Denoiser:
         """Untrained network for the axes, channels and seed of this denoiser."""
         return self._new_network(self.method(self.config, self._facts()))
 
-    def prepared(self) -> nn.Module:
-        """The trained network made ready for prediction, once for any number of images."""
-        assert self.network is not None, "it is trained"
-        if self._prepared is None:
-            self._prepared = folded(self.network).to(pick())
-        return self._prepared
-
     def _new_network(self, method: Method) -> nn.Module:
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(self.config.seed)
@@ -312,7 +303,7 @@ class Denoiser:
             method = self.method(self.config, self._facts())
             return predict_whole(method.denoise, image.data, image.axes, out, advance=advance)
         return predict(
-            self.prepared(),
+            folded(self.network).to(pick()),
             image.data,
             image.axes,
             out,

@@ -71,7 +71,7 @@ def test_noise2void2_has_no_skip_at_full_resolution_and_blurs_before_it_halves()
     network = METHODS["noise2void2"](Config(method="noise2void2"), Facts(2, 1)).network()
     names = {type(module).__name__ for module in network.modules()}
     assert "BlurPool" in names and "MaxPool2d" not in names
-    finest, other = network.core.decoder[0][0], network.core.decoder[1][0]
+    finest, other = network.decoder[0][0], network.decoder[1][0]
     assert finest.in_channels == finest.out_channels and other.in_channels == 2 * other.out_channels
 
 

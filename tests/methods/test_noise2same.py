@@ -86,7 +86,7 @@ def test_gradients_are_finite_where_the_invariance_is_zero():
     root(value).backward()
     assert torch.isfinite(value.grad)
     network = UNet(2, 1, features=4, levels=2, block="plain")
-    nn.init.zeros_(network.core.head[-1].weight)
+    nn.init.zeros_(network.head[-1].weight)
     sum(terms(network, batch_of(2, 1, 16, 16)).values()).backward()
     assert all(torch.isfinite(parameter.grad).all() for parameter in network.parameters())
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 import torch
 
-from noise2same.networks.engines import folded
+from noise2same.networks.folding import folded
 from noise2same.networks.unet import BlurPool, UNet
 
 KINDS = [{"block": "plain"}, {"block": "residual"}, {"block": "plain", "finest_skip": False, "blur": True}]
@@ -34,20 +34,20 @@ def test_folding_batch_norm_changes_nothing(dims, kind):
     torch.testing.assert_close(ready(x), network.eval()(x), rtol=1e-4, atol=1e-5)
     norms = [m for m in ready.modules() if "BatchNorm" in type(m).__name__]
     assert len(norms) < len([m for m in network.modules() if "BatchNorm" in type(m).__name__])
-    assert not ready.training and network.core.encoder[0] is not ready.core.encoder[0]
+    assert not ready.training and network.encoder[0] is not ready.encoder[0]
 
 
 def test_the_paper_s_network():
     network = UNet(2, 1, features=96, levels=3, block="residual")
-    assert [level.branch[-1].out_channels for level in network.core.encoder] == [96, 192, 384]
-    assert all(conv.stride == (2, 2) and conv.kernel_size == (2, 2) for conv in [*network.core.down, *network.core.up])
-    assert isinstance(network.core.head[0], torch.nn.BatchNorm2d) and network.core.head[-1].kernel_size == (1, 1)
+    assert [level.branch[-1].out_channels for level in network.encoder] == [96, 192, 384]
+    assert all(conv.stride == (2, 2) and conv.kernel_size == (2, 2) for conv in [*network.down, *network.up])
+    assert isinstance(network.head[0], torch.nn.BatchNorm2d) and network.head[-1].kernel_size == (1, 1)
 
 
 def test_the_input_is_not_added_to_the_output():
     network = make(2, block="plain")
-    torch.nn.init.zeros_(network.core.head[-1].weight)
-    torch.nn.init.zeros_(network.core.head[-1].bias)
+    torch.nn.init.zeros_(network.head[-1].weight)
+    torch.nn.init.zeros_(network.head[-1].bias)
     assert (network(torch.randn(1, 1, 32, 32)) == 0).all()
 
 

@@ -16,8 +16,7 @@ from noise2same.patches import Batch
 BLOCK = {2: (16, 16), 3: (4, 8, 8)}
 """Pixels that share a root, ([Z,] Y, X): few enough that the signal varies little, and with a dozen of J among them.
 
-The mean of the root of n squares is 1/(4n) too small, so that blocks of 8×8 pixels, which learn faster at first, end in
-a network that leans on x too much."""
+The mean of the root of n squares is by 1/(4n) too small, which smaller blocks would feel."""
 
 
 class Noise2Same(Method):

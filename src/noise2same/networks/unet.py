@@ -55,29 +55,11 @@ class UNet(nn.Module):
         blur: bool = False,
     ) -> None:
         super().__init__()
-        self.multiple = (2 ** (levels - 1),) * dims
-        self.core: nn.Module = Core(dims, channels, features, levels, block == "residual", finest_skip, blur)
-
-    def forward(self, x: Tensor) -> Tensor:
-        """(B, C, [Z,] Y, X) of any size -> the same shape."""
-        spatial = x.shape[2:]
-        x = reflect_to(x, [-(-size // step) * step for size, step in zip(spatial, self.multiple, strict=True)])
-        x = self.core(x)
-        for axis, size in enumerate(spatial, start=2):
-            x = x.narrow(axis, 0, size)
-        return x
-
-
-class Core(nn.Module):
-    """The U-Net for sizes that are multiples of its stride: layers and nothing else, for other engines to run too."""
-
-    def __init__(
-        self, dims: int, channels: int, features: int, levels: int, residual: bool, finest_skip: bool, blur: bool
-    ) -> None:
-        super().__init__()
         conv, up = CONV[dims], UP[dims]
+        residual = block == "residual"
         make = Residual if residual else plain
         widths = [features * 2**level for level in range(levels)]
+        self.multiple = (2 ** (levels - 1),) * dims
         self.stem = conv(channels, features, 3, padding=1) if residual else nn.Identity()
         self.encoder = nn.ModuleList([make(dims, features if residual else channels, features)])
         self.down, self.up, self.decoder = nn.ModuleList(), nn.ModuleList(), nn.ModuleList()
@@ -94,6 +76,9 @@ class Core(nn.Module):
             self.apply(_glorot)
 
     def forward(self, x: Tensor) -> Tensor:
+        """(B, C, [Z,] Y, X) of any size -> the same shape."""
+        spatial = x.shape[2:]
+        x = reflect_to(x, [-(-size // step) * step for size, step in zip(spatial, self.multiple, strict=True)])
         if x.device.type != "mps":
             x = x.contiguous(memory_format=torch.channels_last if x.ndim == 4 else torch.channels_last_3d)
         x = self.encoder[0](self.stem(x))
@@ -103,7 +88,10 @@ class Core(nn.Module):
             x = encode(down(x))
         for up, decode in zip(reversed(self.up), reversed(self.decoder), strict=True):
             x = decode(torch.cat([up(x), *kept.pop()], 1))
-        return self.head(x)
+        x = self.head(x)
+        for axis, size in enumerate(spatial, start=2):
+            x = x.narrow(axis, 0, size)
+        return x
 
 
 def plain(dims: int, inputs: int, outputs: int) -> nn.Sequential:
