@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 import torch
+from scipy import ndimage
 
 from noise2same.networks.folding import folded
 from noise2same.networks.unet import BlurPool, UNet
@@ -44,11 +45,24 @@ def test_the_paper_s_network():
     assert isinstance(network.head[0], torch.nn.BatchNorm2d) and network.head[-1].kernel_size == (1, 1)
 
 
-def test_the_input_is_not_added_to_the_output():
-    network = make(2, block="plain")
+def untrained(dims, channels, block):
+    network = make(dims, channels, block=block)
     torch.nn.init.zeros_(network.head[-1].weight)
     torch.nn.init.zeros_(network.head[-1].bias)
-    assert (network(torch.randn(1, 1, 32, 32)) == 0).all()
+    return network
+
+
+@pytest.mark.parametrize("shape", [(1, 1, 32, 32), (1, 2, 8, 32, 32)])
+def test_the_input_is_not_added_to_the_output_but_with_plain_blocks_its_blur(shape):
+    x = torch.randn(shape)
+    assert (untrained(x.ndim - 2, shape[1], "residual")(x) == 0).all()
+    network = untrained(x.ndim - 2, shape[1], "plain")
+    sigmas = {4: (0, 0, 3, 3), 5: (0, 0, 1, 3, 3)}[x.ndim]
+    blurred = torch.from_numpy(ndimage.gaussian_filter(x.numpy(), sigmas, mode="nearest", truncate=2))
+    torch.testing.assert_close(network(x), blurred, rtol=1e-4, atol=1e-5)
+    spot = torch.zeros(shape)
+    spot[:, :1, ..., 16, 16] = 1
+    assert network(spot).max() < 0.05  # of a pixel's own noise
 
 
 @pytest.mark.parametrize("shape", [(2, 3, 8, 12), (2, 3, 4, 8, 12)])

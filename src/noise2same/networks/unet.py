@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import reduce
 from typing import Literal
 
@@ -18,11 +19,16 @@ CONV: dict[int, type[Conv]] = {2: nn.Conv2d, 3: nn.Conv3d}
 UP: dict[int, type[Up]] = {2: nn.ConvTranspose2d, 3: nn.ConvTranspose3d}
 NORM: dict[int, type[Norm]] = {2: nn.BatchNorm2d, 3: nn.BatchNorm3d}
 POOL: dict[int, type[nn.Module]] = {2: nn.MaxPool2d, 3: nn.MaxPool3d}
+BASE = {2: (3.0, 3.0), 3: (1.0, 3.0, 3.0)}  # pixels of blur along ([Z,] Y, X); planes of a stack lie farther apart
 MOMENTUM = 0.003  # of the paper's batch norm: a decay of 0.997
 
 
 class UNet(nn.Module):
     """Encoder and decoder with concatenated skips between levels; the input itself is never added to the output.
+
+    With plain blocks a blurred copy of it is, so that brightness and hue are right before anything is learned; learned
+    from scratch, they need thousands of steps, and rare colours come out as common ones until then. The copy holds a
+    fiftieth of the noise of the pixel in its place.
 
     Parameters
     ----------
@@ -35,8 +41,9 @@ class UNet(nn.Module):
     levels : int
         Number of resolutions; each is half of the one above, in all spatial dimensions.
     block : {"plain", "residual"}
-        "plain": two times convolution, batch norm, ReLU; max-pooling. "residual": the paper's network, with one
-        pre-activation residual block a level, strided convolutions down and a batch-normalised head.
+        "plain": two times convolution, batch norm, ReLU; max-pooling; the blurred image added at the end.
+        "residual": the paper's network, with one pre-activation residual block a level, strided convolutions down and
+        a batch-normalised head.
     finest_skip : bool
         Whether the finest level has a skip, which N2V2 found to pass on the checkerboard of masked training.
     blur : bool
@@ -72,12 +79,13 @@ class UNet(nn.Module):
             self.decoder.append(make(dims, 2 * fine if skip else fine, fine))
         head: list[nn.Module] = [NORM[dims](features, momentum=MOMENTUM), nn.ReLU()] if residual else []
         self.head = nn.Sequential(*head, conv(features, channels, 1))
+        self.base = None if residual else Blur(BASE[dims])
         if residual:
             self.apply(_glorot)
 
     def forward(self, x: Tensor) -> Tensor:
         """(B, C, [Z,] Y, X) of any size -> the same shape."""
-        spatial = x.shape[2:]
+        spatial, image = x.shape[2:], x
         x = reflect_to(x, [-(-size // step) * step for size, step in zip(spatial, self.multiple, strict=True)])
         if x.device.type != "mps":
             x = x.contiguous(memory_format=torch.channels_last if x.ndim == 4 else torch.channels_last_3d)
@@ -91,7 +99,7 @@ class UNet(nn.Module):
         x = self.head(x)
         for axis, size in enumerate(spatial, start=2):
             x = x.narrow(axis, 0, size)
-        return x
+        return x if self.base is None else x + self.base(image)
 
 
 def plain(dims: int, inputs: int, outputs: int) -> nn.Sequential:
@@ -105,6 +113,25 @@ def plain(dims: int, inputs: int, outputs: int) -> nn.Sequential:
         norm(outputs),
         nn.ReLU(inplace=True),
     )
+
+
+class Blur(nn.Module):
+    """Gaussian blur with standard deviations along ([Z,] Y, X) in pixels; the image goes on beyond its borders."""
+
+    def __init__(self, sigmas: Sequence[float]) -> None:
+        super().__init__()
+        for axis, sigma in enumerate(sigmas):
+            weights = torch.exp(-0.5 * (torch.arange(-round(2 * sigma), round(2 * sigma) + 1) / sigma) ** 2)
+            shape = [-1 if other == axis else 1 for other in range(len(sigmas))]
+            self.register_buffer(f"kernel{axis}", (weights / weights.sum()).reshape(1, 1, *shape), persistent=False)
+
+    def forward(self, x: Tensor) -> Tensor:
+        convolve = functional.conv2d if x.ndim == 4 else functional.conv3d
+        for kernel in self.buffers():
+            beyond = [size // 2 for size in reversed(kernel.shape[2:]) for _ in range(2)]
+            padded = functional.pad(x, beyond, mode="replicate")
+            x = convolve(padded, kernel.expand(x.shape[1], *kernel.shape[1:]), groups=x.shape[1])
+        return x
 
 
 class Residual(nn.Module):
