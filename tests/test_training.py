@@ -64,6 +64,15 @@ def test_the_same_seed_gives_the_same_weights_and_another_others():
     assert not same(first, run(seed=1)[0])
 
 
+def test_batch_norm_keeps_its_statistics_for_the_rest_of_the_run():
+    def batches_seen(settle):
+        weights, _ = run(config=Config(steps=12, batch=4, patch=16, ema=0.0, settle=settle))
+        return {int(value) for name, value in weights.items() if "num_batches" in name}
+
+    assert batches_seen(0.5) == {6}
+    assert batches_seen(1.0) == {12}
+
+
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_an_interrupted_run_resumes_to_the_same_result(tmp_path, number):
     checkpoint = tmp_path / "run.ckpt"

@@ -29,6 +29,7 @@ PRESETS: dict[str, dict[str, Any]] = {
         "learning_rate": 4e-4,
         "schedule": "halving",
         "ema": 0.0,
+        "settle": 1.0,
         "normalization": "image",
         "steps": 50_000,
         "minutes": None,
@@ -101,6 +102,10 @@ class Config(BaseModel):
     ema: Annotated[
         float, Field(ge=0, lt=1, description="Decay per step of the averaged weights that predict; 0: the last ones.")
     ] = 0.999
+    settle: Annotated[
+        float,
+        Field(ge=0, le=1, description="Share of the budget after which batch norm keeps its statistics; 1: never."),
+    ] = 0.5
     normalization: Annotated[
         Literal["dataset", "image"],
         Field(description="Statistics of all training images, kept with the model, or of each image by itself."),

@@ -158,6 +158,9 @@ class Training(lightning.LightningModule):
     def on_train_batch_start(self, batch: Any, batch_idx: int) -> None:
         for group in self.trainer.optimizers[0].param_groups:
             group["lr"] = self.config.learning_rate * self._schedule()
+        for module in self.network.modules():  # batch statistics drift from those it predicts with: images get darker
+            if isinstance(module, nn.modules.batchnorm._BatchNorm):
+                module.train(self.progress < self.config.settle)
 
     def training_step(self, batch: Any, batch_idx: int) -> Tensor:
         terms = self.method(self.network, self.patches.draw(self.generator), self.generator)
