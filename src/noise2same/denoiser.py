@@ -26,7 +26,7 @@ from noise2same.networks.folding import folded
 from noise2same.normalize import Normalization
 from noise2same.patches import Patches
 from noise2same.prediction import predict, predict_whole
-from noise2same.training_data import TrainingData, prepare
+from noise2same.training_data import prepare
 
 
 def train(
@@ -153,12 +153,12 @@ class Denoiser:
         """
         from noise2same import training  # Lightning takes seconds to import, and only training needs it
 
-        self._check_trainable(target is not None)
+        methods.check_target(self.config, given=target is not None)
         opened = io.open_images(images, axes)
         self._adopt(opened, resume)
         data = prepare(opened, self.config, None if target is None else io.open_pairs(opened, target, axes))
         self.normalization = data.normalization
-        method = self.method(self.config, self._facts(data))
+        method = self.method(self.config, data.facts())
         patches = Patches(
             _tensors(data.slabs),
             patch=self.config.patch_of(method.facts.dims),
@@ -239,7 +239,7 @@ class Denoiser:
             self.check_fits(opened)
         elif augment:
             raise InputError(f"{self.config.method} is not a network, which augment is for: leave that out.")
-        target = opened.dtype if dtype == "same" else dtype_of(dtype)
+        target = opened.dtype if dtype == "same" else io.dtype_of(dtype)
         sink: AbstractContextManager[Any]
         if output is None:
             sink = nullcontext(np.empty(opened.shape, target))
@@ -289,7 +289,11 @@ class Denoiser:
 
     def new_network(self) -> nn.Module:
         """Untrained network for the axes, channels and seed of this denoiser."""
-        return self._new_network(self.method(self.config, self._facts()))
+        return self._new_network(self._method())
+
+    def _method(self) -> Method:
+        """Its method for images of which no more than their shape is known."""
+        return self.method(self.config, Facts(len(ax.spatial(self.axes)), self.channels))
 
     def _new_network(self, method: Method) -> nn.Module:
         with torch.random.fork_rng(devices=[]):
@@ -300,8 +304,7 @@ class Denoiser:
         """Denoise `image` into `out`; how many NaN and infinite pixels were passed through."""
         if self.network is None:
             self.axes, self.channels = image.axes, ax.channels(image.axes, image.shape)
-            method = self.method(self.config, self._facts())
-            return predict_whole(method.denoise, image.data, image.axes, out, advance=advance)
+            return predict_whole(self._method().denoise, image.data, image.axes, out, advance=advance)
         return predict(
             folded(self.network).to(pick()),
             image.data,
@@ -311,35 +314,6 @@ class Denoiser:
             augment=augment,
             advance=advance,
         )
-
-    def _facts(self, data: TrainingData | None = None) -> Facts:
-        """What a method is told of the images."""
-        dims, channels = len(ax.spatial(self.axes)), self.channels
-        if dims not in self.method.dims:
-            raise InputError(f"{self.config.method} takes {self.method.dims[0]}D images only, not axes {self.axes}.")
-        if data is None:
-            return Facts(dims, channels)
-        mean, std = np.mean(self.normalization.mean), np.mean(self.normalization.std)
-        low, high = (function([function(slab) for slab in data.slabs]) for function in (np.min, np.max))
-        return Facts(
-            dims,
-            channels,
-            sigma=data.sigma,
-            scale=float(std),
-            black=float(-mean / std),
-            low=float(low),
-            high=float(high),
-        )
-
-    def _check_trainable(self, target: bool) -> None:
-        """Raise InputError if the method is not trained, or needs a target and has none, or the other way round."""
-        name, method = self.config.method, self.method
-        if not method.trained:
-            raise InputError(f"{name} is not trained: denoise with it straight away.")
-        if method.supervised and not target:
-            raise InputError(f"{name} learns from {method.needs}: give the targets (noise2same train --target).")
-        if target and not method.supervised:
-            raise InputError(f"{name} learns from {method.needs} alone: leave out the targets, or use noise2true.")
 
     def _adopt(self, images: list[io.Image], resume: bool) -> None:
         """Take axes and channels from the training images, which must agree among each other."""
@@ -372,14 +346,3 @@ class Denoiser:
 
 def _tensors(arrays: Sequence[Any]) -> list[torch.Tensor]:
     return [torch.from_numpy(np.ascontiguousarray(array)) for array in arrays]
-
-
-def dtype_of(name: str) -> np.dtype[Any]:
-    """Type of pixels by its name."""
-    try:
-        dtype = np.dtype(name)
-    except (TypeError, ValueError, SyntaxError):
-        raise InputError(f"dtype '{name}' is not known: use same, uint8, uint16, int16 or float32.") from None
-    if dtype.kind not in "uif":
-        raise InputError(f"dtype '{name}' cannot hold an image: use same, uint8, uint16, int16 or float32.")
-    return dtype

@@ -14,6 +14,7 @@ from noise2same import axes as ax
 from noise2same.config import Config
 from noise2same.errors import InputError
 from noise2same.io import Image
+from noise2same.methods import Facts
 from noise2same.noise.estimate import noise_sigma
 from noise2same.normalize import Normalization, fill_invalid
 
@@ -34,6 +35,20 @@ class TrainingData:
     """Statistics of all slabs together."""
     sigma: float
     """Standard deviation of the noise in normalised units, told by the user or estimated."""
+
+    def facts(self) -> Facts:
+        """What a method is told of the images."""
+        mean, std = np.mean(self.normalization.mean), np.mean(self.normalization.std)
+        _, channels, *spatial = self.slabs[0].shape
+        return Facts(
+            len(spatial),
+            channels,
+            sigma=self.sigma,
+            scale=float(std),
+            black=float(-mean / std),
+            low=float(min(slab.min() for slab in self.slabs)),
+            high=float(max(slab.max() for slab in self.slabs)),
+        )
 
 
 def prepare(images: list[Image], config: Config, targets: list[Image] | None = None) -> TrainingData:

@@ -129,7 +129,7 @@ def test_a_method_for_two_dimensions_refuses_a_volume(monkeypatch: pytest.Monkey
         dims = (2,)
 
     monkeypatch.setitem(METHODS, "flat", Flat)
-    with pytest.raises(InputError, match="flat takes 2D images only, not axes ZYX"):
+    with pytest.raises(InputError, match="flat takes 2D images only, not 3D ones: give axes with S"):
         train(CLEAN.reshape(10, 16, 160), "ZYX", method="flat", steps=1, progress=False)
 
 

@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-import json
 import math
-import os
 import sys
 import warnings
-from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
 from rich.table import Column, Table
@@ -17,12 +14,26 @@ from rich.text import Text
 
 from noise2same import __version__, io
 from noise2same.apps.files import made_folder, plan_outputs
+from noise2same.apps.options import (
+    Axes,
+    Inputs,
+    Json,
+    LambdaInv,
+    Log,
+    Method,
+    Minutes,
+    NoiseModel,
+    Preset,
+    Resume,
+    Seed,
+    Settings,
+    Sigma,
+    Steps,
+    configure,
+)
+from noise2same.apps.run import checkpoint_of, is_first_worker, keep_network, run_training
 from noise2same.apps.terminal import bar, console, fail, flat, print_json, stdout, tell
-from noise2same.config import Config
 from noise2same.errors import InputError
-
-if TYPE_CHECKING:
-    from noise2same.denoiser import Denoiser
 
 app = typer.Typer(
     help="Denoise images from the noisy images alone: no clean data, no pairs, no noise model.",
@@ -32,42 +43,6 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 ClickException: Any = typer.BadParameter.__mro__[2]  # its module depends on the version of typer
-
-
-def setting(name: str, *flags: str) -> Any:
-    """Option of the command line for a field of `Config`, with its description and default."""
-    field = Config.model_fields[name]
-    shown = False if field.default is None else str(field.default)
-    return typer.Option(*flags, help=field.description, show_default=shown, rich_help_panel="Training")
-
-
-Inputs = Annotated[list[str], typer.Argument(metavar="IN", help="Noisy images: files, folders or glob patterns.")]
-Axes = Annotated[
-    str | None,
-    typer.Option(help="Letters of S, T, C, Z, Y, X, one per dimension, where a file does not say; ZYX is a volume."),
-]
-Json = Annotated[bool, typer.Option("--json", help="Print the figures as JSON, and nothing else, to stdout.")]
-Method = Annotated[str | None, setting("method", "--method")]
-NoiseModel = Annotated[str | None, setting("noise_model", "--noise-model")]
-Preset = Annotated[str | None, setting("preset", "--preset")]
-Minutes = Annotated[float | None, setting("minutes", "--minutes")]
-Steps = Annotated[int | None, setting("steps", "--steps")]
-Seed = Annotated[int | None, setting("seed", "--seed")]
-Sigma = Annotated[float | None, setting("sigma", "--sigma")]
-LambdaInv = Annotated[str | None, setting("lambda_inv", "--lambda-inv")]
-Settings = Annotated[
-    list[str] | None,
-    typer.Option(
-        "--set",
-        metavar="NAME=VALUE",
-        help="Any other setting, such as features=48; a wrong name lists them all.",
-        rich_help_panel="Training",
-    ),
-]
-Log = Annotated[
-    Path | None, typer.Option(help="Folder for loss curves: CSV, and TensorBoard's.", rich_help_panel="Training")
-]
-Resume = Annotated[bool, typer.Option("--resume", help="Go on where a run was stopped.", rich_help_panel="Training")]
 
 
 @app.command()
@@ -115,14 +90,14 @@ def denoise(
         raise InputError(f"--{given[0]} is for training, but --model is trained already: leave one of them out.")
     files = io.find(inputs)
     outputs = plan_outputs(inputs, files, output.expanduser())
-    from noise2same.denoiser import Denoiser, dtype_of
+    from noise2same.denoiser import Denoiser
 
     denoiser = Denoiser(config) if model is None else Denoiser.load(model.expanduser())
     learns = model is None and denoiser.method.trained
     unused = [name for name in given if name not in ("method", "sigma")]
     if model is None and not learns and unused:
         raise InputError(f"--{unused[0]} is for training, but {config.method} is not trained: leave it out.")
-    target_dtype = None if dtype == "same" else dtype_of(dtype)
+    target_dtype = None if dtype == "same" else io.dtype_of(dtype)
     sources = {file.resolve(): file for file in files}
     with made_folder(outputs[0].parent):
         for file, target in zip(files, outputs, strict=True):  # one after the other: there may be thousands
@@ -338,60 +313,6 @@ def demo(
     results = run(output, minutes, console)
     if as_json:
         print_json(results)
-
-
-def configure(settings: Sequence[str] | None, **options: Any) -> Config:
-    """Config from the options of a command and its --set NAME=VALUE."""
-    for item in settings or []:
-        name, equals, value = item.partition("=")
-        if not equals:
-            raise InputError(f"--set {item}: write it as NAME=VALUE.")
-        if name.replace("-", "_") not in Config.model_fields:
-            raise InputError(f"--set {name}: there is no such setting; there are {', '.join(Config.model_fields)}.")
-        try:
-            options[name.replace("-", "_")] = json.loads(value)
-        except json.JSONDecodeError:
-            options[name.replace("-", "_")] = value
-    return Config.of(**options)
-
-
-def run_training(denoiser: Denoiser, files: list[Path], axes: str | None, model: Path, **options: Any) -> None:
-    """Train with a checkpoint beside `model`, and save it. Interrupted, say how to go on and exit with 130."""
-    checkpoint = checkpoint_of(model)
-    if not options["resume"] and checkpoint.exists():
-        tell(f"Starting anew; with --resume, the stopped run in {checkpoint} would go on.")
-    if options["resume"] and not checkpoint.exists() and denoiser.network is None:
-        raise InputError(f"There is nothing to resume: {checkpoint} does not exist; start without --resume.")
-    denoiser.fit(files, axes, checkpoint=checkpoint, say=tell, **options)
-    if not console.quiet:  # the first of several workers, or the only one
-        denoiser.save(model)
-    if denoiser.summary["interrupted"]:
-        tell(
-            f"Interrupted at step {denoiser.summary['steps']}. What was learned is in {model}; "
-            "the same command with --resume goes on from here."
-        )
-        raise typer.Exit(130)
-    checkpoint.unlink(missing_ok=True)  # only now: the model is safe
-
-
-def keep_network(model: Path, trained: Config, wanted: Config) -> Config:
-    """Settings for training a model further: the wanted ones, with the network it has."""
-    fields = ("method", "noise_model", "block", "features", "levels")
-    for name in fields:
-        if name in wanted.model_fields_set and getattr(wanted, name) != getattr(trained, name):
-            raise InputError(f"{model} was made with {name}={getattr(trained, name)}, which cannot change in a resume.")
-    return wanted.model_copy(update={name: getattr(trained, name) for name in fields})
-
-
-def checkpoint_of(model: Path) -> Path:
-    """Where the state of an unfinished training of `model` is kept; just .ckpt could be a file of the user's."""
-    return model.with_name(model.stem.removesuffix(".unfinished") + ".unfinished.ckpt")
-
-
-def is_first_worker() -> bool:
-    """Whether this is the first of the processes that Lightning, torchrun or SLURM started for one training run."""
-    ranks = ("RANK", "NODE_RANK", "GROUP_RANK", "LOCAL_RANK", "SLURM_PROCID")
-    return all(os.environ.get(name, "0") == "0" for name in ranks)
 
 
 def show_version(value: bool) -> None:

@@ -16,7 +16,7 @@ from noise2same import axes as ax
 from noise2same.errors import InputError
 from noise2same.io import formats
 from noise2same.io.formats import supported
-from noise2same.io.image import Image, Pieces
+from noise2same.io.image import Image, Pieces, dtype_of
 from noise2same.io.paths import check_output, check_place, find, output_name, pair, replacing, some, stem
 
 __all__ = [
@@ -26,6 +26,7 @@ __all__ = [
     "check_output",
     "check_place",
     "create",
+    "dtype_of",
     "find",
     "open_images",
     "open_pairs",

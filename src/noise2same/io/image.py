@@ -73,3 +73,14 @@ class Pieces:
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray[Any, Any]:
         return np.asarray(self[...], dtype=dtype)
+
+
+def dtype_of(name: str) -> np.dtype[Any]:
+    """Type of pixels by its name."""
+    try:
+        dtype = np.dtype(name)
+    except (TypeError, ValueError, SyntaxError):
+        raise InputError(f"dtype '{name}' is not known: use same, uint8, uint16, int16 or float32.") from None
+    if dtype.kind not in "uif":
+        raise InputError(f"dtype '{name}' cannot hold an image: use same, uint8, uint16, int16 or float32.")
+    return dtype

@@ -14,7 +14,7 @@ from noise2same.methods.method import METHOD_SETTINGS, Facts, Method
 from noise2same.methods.noise2same import Noise2Same
 from noise2same.methods.supervised import Noise2Noise, Noise2True
 
-__all__ = ["METHODS", "Facts", "Method", "every", "find"]
+__all__ = ["METHODS", "Facts", "Method", "check_target", "every", "find"]
 
 METHODS: dict[str, type[Method]] = {
     "noise2same": Noise2Same,
@@ -52,3 +52,14 @@ def find(config: Config) -> type[Method]:
         if setting not in method.settings and getattr(config, setting) != getattr(default, setting):
             raise InputError(f"{name} does not use {setting}: leave it out, or use another method.")
     return method
+
+
+def check_target(config: Config, *, given: bool) -> None:
+    """Raise InputError if the method is not trained, or needs a target and has none, or the other way round."""
+    name, method = config.method, find(config)
+    if not method.trained:
+        raise InputError(f"{name} is not trained: denoise with it straight away.")
+    if method.supervised and not given:
+        raise InputError(f"{name} learns from {method.needs}: give the targets (noise2same train --target).")
+    if given and not method.supervised:
+        raise InputError(f"{name} learns from {method.needs} alone: leave out the targets, or use noise2true.")

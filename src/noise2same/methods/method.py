@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from noise2same.config import Config
+from noise2same.errors import InputError
 from noise2same.networks.unet import UNet
 from noise2same.patches import Batch
 
@@ -56,6 +57,9 @@ class Method:
     """Whether it learns at all; if not, `denoise` is what it does."""
 
     def __init__(self, config: Config, facts: Facts) -> None:
+        if facts.dims not in self.dims:
+            hint = ": give axes with S instead of Z to take them plane by plane." if facts.dims == 3 else "."
+            raise InputError(f"{config.method} takes {self.dims[0]}D images only, not {facts.dims}D ones{hint}")
         self.config, self.facts = config, facts
 
     def network(self) -> nn.Module:

@@ -1,0 +1,55 @@
+"""A training run as the command line starts it: it can be stopped, and goes on with --resume."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import typer
+
+from noise2same.apps.terminal import console, tell
+from noise2same.config import Config
+from noise2same.errors import InputError
+
+if TYPE_CHECKING:
+    from noise2same.denoiser import Denoiser
+
+
+def run_training(denoiser: Denoiser, files: list[Path], axes: str | None, model: Path, **options: Any) -> None:
+    """Train with a checkpoint beside `model`, and save it. Interrupted, say how to go on and exit with 130."""
+    checkpoint = checkpoint_of(model)
+    if not options["resume"] and checkpoint.exists():
+        tell(f"Starting anew; with --resume, the stopped run in {checkpoint} would go on.")
+    if options["resume"] and not checkpoint.exists() and denoiser.network is None:
+        raise InputError(f"There is nothing to resume: {checkpoint} does not exist; start without --resume.")
+    denoiser.fit(files, axes, checkpoint=checkpoint, say=tell, **options)
+    if not console.quiet:  # the first of several workers, or the only one
+        denoiser.save(model)
+    if denoiser.summary["interrupted"]:
+        tell(
+            f"Interrupted at step {denoiser.summary['steps']}. What was learned is in {model}; "
+            "the same command with --resume goes on from here."
+        )
+        raise typer.Exit(130)
+    checkpoint.unlink(missing_ok=True)  # only now: the model is safe
+
+
+def keep_network(model: Path, trained: Config, wanted: Config) -> Config:
+    """Settings for training a model further: the wanted ones, with the network it has."""
+    fields = ("method", "noise_model", "block", "features", "levels")
+    for name in fields:
+        if name in wanted.model_fields_set and getattr(wanted, name) != getattr(trained, name):
+            raise InputError(f"{model} was made with {name}={getattr(trained, name)}, which cannot change in a resume.")
+    return wanted.model_copy(update={name: getattr(trained, name) for name in fields})
+
+
+def checkpoint_of(model: Path) -> Path:
+    """Where the state of an unfinished training of `model` is kept; just .ckpt could be a file of the user's."""
+    return model.with_name(model.stem.removesuffix(".unfinished") + ".unfinished.ckpt")
+
+
+def is_first_worker() -> bool:
+    """Whether this is the first of the processes that Lightning, torchrun or SLURM started for one training run."""
+    ranks = ("RANK", "NODE_RANK", "GROUP_RANK", "LOCAL_RANK", "SLURM_PROCID")
+    return all(os.environ.get(name, "0") == "0" for name in ranks)
