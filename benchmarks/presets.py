@@ -21,9 +21,12 @@ CANDIDATES: dict[str, dict[str, Any]] = {
     "fast": {},
     "one root over the batch": {"root": "batch"},
     "2 % masked": {"mask_density": 0.02},
+    "all of the batch masked": {"masked_fraction": 1.0},
     "Gaussian fill": {"fill": "gaussian"},
     "λ = 2": {"lambda_inv": 2.0},
+    "32 features": {"features": 32},
     "no weight average": {"ema": 0.0},
+    "batch norm never settles": {"settle": 1.0},
 }
 
 

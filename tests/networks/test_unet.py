@@ -9,7 +9,7 @@ from scipy import ndimage
 from noise2same.networks.folding import folded
 from noise2same.networks.unet import BlurPool, UNet
 
-KINDS = [{"block": "plain"}, {"block": "residual"}, {"block": "plain", "finest_skip": False, "blur": True}]
+KINDS = [{"block": "plain"}, {"block": "residual"}, {"block": "plain", "finest_skip": False, "blur_pool": True}]
 
 
 def make(dims, channels=1, **kind):

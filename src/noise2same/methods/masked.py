@@ -63,7 +63,7 @@ class Noise2Void2(Masked):
             levels=c.levels,
             block="plain",
             finest_skip=False,
-            blur=True,
+            blur_pool=True,
         )
 
 

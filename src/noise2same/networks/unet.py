@@ -46,7 +46,7 @@ class UNet(nn.Module):
         a batch-normalised head.
     finest_skip : bool
         Whether the finest level has a skip, which N2V2 found to pass on the checkerboard of masked training.
-    blur : bool
+    blur_pool : bool
         Blur after max-pooling, so that coarser levels do not alias.
     """
 
@@ -59,7 +59,7 @@ class UNet(nn.Module):
         levels: int,
         block: Literal["plain", "residual"],
         finest_skip: bool = True,
-        blur: bool = False,
+        blur_pool: bool = False,
     ) -> None:
         super().__init__()
         conv, up = CONV[dims], UP[dims]
@@ -70,7 +70,7 @@ class UNet(nn.Module):
         self.stem = conv(channels, features, 3, padding=1) if residual else nn.Identity()
         self.encoder = nn.ModuleList([make(dims, features if residual else channels, features)])
         self.down, self.up, self.decoder = nn.ModuleList(), nn.ModuleList(), nn.ModuleList()
-        pool = BlurPool(dims) if blur else POOL[dims](2)
+        pool = BlurPool(dims) if blur_pool else POOL[dims](2)
         self.skips = [finest_skip, *[True] * levels][: levels - 1]
         for fine, coarse, skip in zip(widths, widths[1:], self.skips, strict=False):
             self.down.append(conv(fine, coarse, 2, stride=2) if residual else pool)
