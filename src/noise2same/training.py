@@ -31,6 +31,7 @@ from noise2same.config import Config
 from noise2same.device import is_out_of_memory
 from noise2same.errors import InputError
 from noise2same.methods import Method
+from noise2same.networks.unet import Norm
 from noise2same.patches import Patches
 
 CHECKPOINT_SECONDS = 60.0
@@ -159,7 +160,7 @@ class Training(lightning.LightningModule):
         for group in self.trainer.optimizers[0].param_groups:
             group["lr"] = self.config.learning_rate * self._schedule()
         for module in self.network.modules():  # batch statistics drift from those it predicts with: images get darker
-            if isinstance(module, nn.modules.batchnorm._BatchNorm):
+            if isinstance(module, Norm):
                 module.train(self.progress < self.config.settle)
 
     def training_step(self, batch: Any, batch_idx: int) -> Tensor:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import sys
 import warnings
 from pathlib import Path
@@ -32,6 +31,7 @@ from noise2same.apps.options import (
     configure,
 )
 from noise2same.apps.run import checkpoint_of, is_first_worker, keep_network, run_training
+from noise2same.apps.scores import show_comparison, show_invariance
 from noise2same.apps.terminal import bar, console, fail, flat, print_json, stdout, tell
 from noise2same.errors import InputError
 
@@ -206,56 +206,7 @@ def evaluate(
         return
     if truth is None:
         raise InputError("evaluate takes a denoised image and the clean one, or --invariance MODEL and a noisy image.")
-    import numpy as np
-
-    from noise2same import metrics
-
-    predictions = io.find([prediction])
-    pairs = list(zip(predictions, io.pair(predictions, io.find([truth]), "truth"), strict=True))
-    rows: dict[str, dict[str, float]] = {}
-    for ours, reference in pairs:
-        a, b = io.read(reference, axes), io.read(ours, axes)
-        try:
-            scores = metrics.evaluate(np.asarray(a.data), np.asarray(b.data), data_range=data_range, axes=a.axes)
-        except InputError as error:
-            raise InputError(f"{ours} against {reference}: {error}") from None
-        rows[ours.name] = scores
-    mean = {name: float(np.mean([row[name] for row in rows.values()])) for name in next(iter(rows.values()))}
-    if as_json:
-        print_json({"mean": mean, "images": rows})
-        return
-    table = Table(Column("image", overflow="fold"), *mean)
-    for name, row in ({**rows, "mean": mean} if len(rows) > 1 else rows).items():
-        table.add_row(name, *(f"{value:.2f} dB" if "psnr" in key else f"{value:.4f}" for key, value in row.items()))
-    stdout().print(table)
-
-
-def show_invariance(model: Path, files: list[Path], axes: str | None, as_json: bool) -> None:
-    """Print D(f) of a model on each image and its mean, with standard errors; the table in 1e-3 as in the paper."""
-    from noise2same.analysis import invariance_of
-    from noise2same.denoiser import Denoiser
-
-    denoiser = Denoiser.load(model)
-    rows: dict[str, dict[str, float]] = {}
-    with bar("Measuring D(f)") as advance:
-        for file in files:
-            (d,) = invariance_of(denoiser, file, axes)
-            rows[str(file)] = {"invariance": d.value, "standard_error": d.error, "masked_pixels": d.count}
-            advance(1 / len(files))
-    values, errors, pixels = zip(*(row.values() for row in rows.values()), strict=True)
-    mean = {
-        "invariance": sum(values) / len(files),
-        "standard_error": math.hypot(*errors) / len(files),
-        "masked_pixels": sum(pixels),
-    }
-    if as_json:
-        print_json({"mean": mean, "images": rows})
-        return
-    table = Table(Column("image", overflow="fold"), "D(f) / 1e-3", "standard error / 1e-3", "masked pixels")
-    for name, row in ({**rows, "mean": mean} if len(rows) > 1 else rows).items():
-        value, error, masked = row.values()
-        table.add_row(name, f"{1e3 * value:.4g}", f"{1e3 * error:.2g}", str(masked))
-    stdout().print(table)
+    show_comparison(io.find([prediction]), io.find([truth]), axes, data_range, as_json)
 
 
 @app.command()
