@@ -6,6 +6,7 @@ import argparse
 import resource
 import time
 from collections.abc import Callable
+from functools import partial
 from statistics import median
 
 import numpy as np
@@ -17,7 +18,7 @@ from noise2same.device import pick
 from noise2same.masking import FILLS, stratified
 from noise2same.methods.method import Facts, mean_square
 from noise2same.methods.noise2same import Noise2Same, root
-from noise2same.networks.folding import folded
+from noise2same.networks.engines import folded, ready
 from noise2same.patches import Patches
 from noise2same.prediction import BATCH_PIXELS, OVERLAP, TILE, Tiles, predict
 
@@ -67,9 +68,10 @@ def training_case(dims: int, steps: int, repeats: int) -> dict[str, list[float]]
 
 
 def prediction_case(size: int, repeats: int) -> dict[str, list[float]]:
-    """Seconds to predict a grey image of size² and to push its tiles, ready in memory, through the network."""
+    """Seconds to predict a grey image of size² by both engines, and to push its tiles, ready in memory, through one."""
     model = Denoiser()
     network = folded(model.new_network())
+    compiled = ready(network, pick())
     image = np.random.default_rng(0).normal(size=(size, size)).astype(np.float32)
     out = np.empty_like(image)
     plan = Tiles(size, TILE[2][0], OVERLAP[2][0], network.multiple[0])
@@ -82,10 +84,12 @@ def prediction_case(size: int, repeats: int) -> dict[str, list[float]]:
             network(batch)
 
     bare()  # the first pass is cold
-    times: dict[str, list[float]] = {"bare": [], "ours": []}
+    times: dict[str, list[float]] = {"bare": [], "ours": [], "openvino": []}
     for _ in range(repeats):
         times["bare"].append(seconds(bare))
-        times["ours"].append(seconds(lambda: predict(network, image, "YX", out, normalization=model.normalization)))
+        for name, engine in (("ours", network), ("openvino", compiled)):
+            run = partial(predict, engine, image, "YX", out, normalization=model.normalization)
+            times[name].append(seconds(run))
     return times
 
 
@@ -110,11 +114,15 @@ def main() -> None:
     bare, ours = median(times["bare"]), median(times["ours"])
     name = "prediction 2048², share of the bare folded network on ready tiles"
     rows.append({"what": name, "ratio": round(bare / ours, 3), "spread": spread(times["ours"]), "times": times})
+    fast = median(times["openvino"])
+    name = "prediction 2048² with OpenVINO, throughput over PyTorch's"
+    rows.append({"what": name, "ratio": round(ours / fast, 3), "spread": spread(times["openvino"]), "times": times})
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
-    rate = 2048**2 / 1e6 / ours
+    rates = [2048**2 / 1e6 / seconds for seconds in (ours, fast)]
     text = (
         f"# Speed\n\nPreset fast; medians of {arguments.repeats} interleaved repeats, spread = (max − min) / median. "
-        f"Prediction runs at {rate:.2f} MPix/s; peak memory of the whole process {peak:.0f} MB."
+        f"Prediction runs at {rates[0]:.2f} MPix/s with PyTorch and {rates[1]:.2f} MPix/s with OpenVINO; peak memory "
+        f"of the whole process {peak:.0f} MB."
     )
     record.write("speed", rows, text)
 

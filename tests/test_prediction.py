@@ -9,7 +9,7 @@ import pytest
 import torch
 from torch import nn
 
-from noise2same.networks.folding import folded
+from noise2same.networks.engines import folded
 from noise2same.networks.unet import UNet
 from noise2same.normalize import Normalization
 from noise2same.prediction import OVERLAP, TILE, Tiles, forward, predict

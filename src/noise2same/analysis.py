@@ -19,7 +19,7 @@ from noise2same import io, masking
 from noise2same.denoiser import Denoiser
 from noise2same.device import pick
 from noise2same.errors import InputError
-from noise2same.networks.folding import folded
+from noise2same.networks.engines import folded
 from noise2same.normalize import Normalization, fill_invalid
 from noise2same.prediction import BATCH_PIXELS
 

@@ -22,7 +22,7 @@ from noise2same.errors import InputError
 from noise2same.io import Input
 from noise2same.methods import Facts, Method
 from noise2same.model_file import read_model, write_model
-from noise2same.networks.folding import folded
+from noise2same.networks.engines import ready
 from noise2same.normalize import Normalization
 from noise2same.patches import Patches
 from noise2same.prediction import predict, predict_whole
@@ -109,6 +109,7 @@ class Denoiser:
         self.config = config or Config()
         methods.find(self.config)  # which says what is wrong with the settings
         self.network: nn.Module | None = None
+        self._prepared: nn.Module | None = None
         self.axes, self.channels = "YX", 1
         self.normalization = Normalization((0.0,), (1.0,))
         self.summary: dict[str, Any] = {}
@@ -173,6 +174,7 @@ class Denoiser:
             f"{pixels / 1e6:.2f} million values, noise level {data.sigma:.2f} of the image's standard deviation."
         )
         saved = None if checkpoint is None else Path(checkpoint)
+        self._prepared = None
         if self.network is None:
             self.network = self._new_network(method)
         outcome = training.fit(
@@ -305,8 +307,10 @@ class Denoiser:
         if self.network is None:
             self.axes, self.channels = image.axes, ax.channels(image.axes, image.shape)
             return predict_whole(self._method().denoise, image.data, image.axes, out, advance=advance)
+        if self._prepared is None:  # once for any number of images
+            self._prepared = ready(self.network, pick())
         return predict(
-            folded(self.network).to(pick()),
+            self._prepared,
             image.data,
             image.axes,
             out,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import torch
 from torch import Tensor
@@ -19,3 +19,12 @@ def reflect_to(image: Tensor, smallest: Sequence[int]) -> Tensor:
             mirrored = image.narrow(axis, max(0, size - 1 - added), added).flip(axis)
             image = torch.cat([image, mirrored], axis)
     return image
+
+
+def on_multiples(function: Callable[[Tensor], Tensor], x: Tensor, multiple: Sequence[int]) -> Tensor:
+    """Apply to `x` a function that keeps sizes but takes multiples only: reflected beyond its end, and cut again."""
+    spatial = x.shape[2:]
+    x = function(reflect_to(x, [-(-size // step) * step for size, step in zip(spatial, multiple, strict=True)]))
+    for axis, size in enumerate(spatial, start=2):
+        x = x.narrow(axis, 0, size)
+    return x

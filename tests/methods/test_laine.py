@@ -13,7 +13,7 @@ from noise2same.config import Config
 from noise2same.errors import InputError
 from noise2same.methods import Facts
 from noise2same.methods.laine import NARROWEST, Laine
-from noise2same.networks.folding import folded
+from noise2same.networks.engines import folded
 from noise2same.patches import Batch
 
 SMALL = {

@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from noise2same.networks.blindspot import BlindSpot, HalfPlane
-from noise2same.networks.folding import folded
+from noise2same.networks.engines import folded
 from noise2same.prediction import Tiles
 
 SIZES = [(13, 18), (16, 16), (7, 33), (1, 6), (5, 9, 11), (4, 8, 8), (1, 5, 7)]

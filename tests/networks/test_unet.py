@@ -6,7 +6,7 @@ import pytest
 import torch
 from scipy import ndimage
 
-from noise2same.networks.folding import folded
+from noise2same.networks.engines import folded
 from noise2same.networks.unet import BlurPool, UNet
 
 KINDS = [{"block": "plain"}, {"block": "residual"}, {"block": "plain", "finest_skip": False, "blur_pool": True}]

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from noise2same.padding import reflect_to
+from noise2same.padding import on_multiples
 
 Conv = nn.Conv2d | nn.Conv3d
 Up = nn.ConvTranspose2d | nn.ConvTranspose3d
@@ -66,7 +66,7 @@ class UNet(nn.Module):
         residual = block == "residual"
         make = Residual if residual else plain
         widths = [features * 2**level for level in range(levels)]
-        self.multiple = (2 ** (levels - 1),) * dims
+        self.multiple, self.channels = (2 ** (levels - 1),) * dims, channels
         self.stem = conv(channels, features, 3, padding=1) if residual else nn.Identity()
         self.encoder = nn.ModuleList([make(dims, features if residual else channels, features)])
         self.down, self.up, self.decoder = nn.ModuleList(), nn.ModuleList(), nn.ModuleList()
@@ -85,8 +85,11 @@ class UNet(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         """(B, C, [Z,] Y, X) of any size -> the same shape."""
-        spatial, image = x.shape[2:], x
-        x = reflect_to(x, [-(-size // step) * step for size, step in zip(spatial, self.multiple, strict=True)])
+        y = on_multiples(self.layers, x, self.multiple)
+        return y if self.base is None else y + self.base(x)
+
+    def layers(self, x: Tensor) -> Tensor:
+        """All convolutions, for sizes that are multiples of the stride."""
         if x.device.type != "mps":
             x = x.contiguous(memory_format=torch.channels_last if x.ndim == 4 else torch.channels_last_3d)
         x = self.encoder[0](self.stem(x))
@@ -96,10 +99,7 @@ class UNet(nn.Module):
             x = encode(down(x))
         for up, decode in zip(reversed(self.up), reversed(self.decoder), strict=True):
             x = decode(torch.cat([up(x), *kept.pop()], 1))
-        x = self.head(x)
-        for axis, size in enumerate(spatial, start=2):
-            x = x.narrow(axis, 0, size)
-        return x if self.base is None else x + self.base(image)
+        return self.head(x)
 
 
 def plain(dims: int, inputs: int, outputs: int) -> nn.Sequential:

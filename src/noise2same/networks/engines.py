@@ -1,0 +1,124 @@
+"""Networks made ready for prediction: batch norm folded, and run by the fastest engine there is."""
+
+from __future__ import annotations
+
+import warnings
+from copy import deepcopy
+from importlib.util import find_spec
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.nn.utils.fusion import fuse_conv_bn_eval
+
+from noise2same.networks.unet import BlurPool, Conv, Norm, Residual, UNet
+from noise2same.padding import on_multiples
+
+
+def ready(network: nn.Module, device: torch.device) -> nn.Module:
+    """Copy of a network for prediction on `device`; on a CPU run by OpenVINO, where that is installed and able to."""
+    copy = folded(network).to(device)
+    if device.type == "cpu" and isinstance(copy, UNet) and find_spec("openvino"):
+        try:
+            return OpenVINO(copy)
+        except Exception as error:  # of whatever kind: the network itself always works
+            reason = " ".join(str(error).split())[:100]
+            warnings.warn(f"OpenVINO cannot run this network ({reason}); PyTorch does, slower.", stacklevel=2)
+    return copy
+
+
+def folded(network: nn.Module) -> nn.Module:
+    """Copy in evaluation mode, each batch norm that follows a convolution folded into its weights."""
+    network = deepcopy(network).eval().requires_grad_(False)
+    for sequence in [module for module in network.modules() if isinstance(module, nn.Sequential)]:
+        for i in range(len(sequence) - 1):
+            first, second = sequence[i], sequence[i + 1]
+            if isinstance(first, Conv) and isinstance(second, Norm):
+                sequence[i], sequence[i + 1] = fuse_conv_bn_eval(first, second), nn.Identity()
+    return network
+
+
+class OpenVINO(nn.Module):
+    """A folded U-Net whose layers are compiled for the CPU in full precision, for any number and size of images.
+
+    Its default precision is bfloat16 on processors that claim to have it, which some do in vain. The graph is written
+    down operation by operation: `openvino.convert_model` tells Google Analytics.
+    """
+
+    def __init__(self, network: UNet) -> None:
+        super().__init__()
+        import openvino
+        from openvino import opset13
+
+        self.multiple, self.base = network.multiple, network.base
+        self.ops, self.dims = opset13, len(network.multiple)
+        image = opset13.parameter([-1, network.channels, *(-1,) * self.dims], name="image")
+        model = openvino.Model([self.unet(network, image)], [image])
+        options = {"INFERENCE_PRECISION_HINT": "f32", "INFERENCE_NUM_THREADS": torch.get_num_threads()}
+        self.compiled = openvino.Core().compile_model(model, "CPU", options)
+
+    def forward(self, x: Tensor) -> Tensor:
+        """As of `UNet`."""
+        y = on_multiples(self.layers, x, self.multiple)
+        return y if self.base is None else y + self.base(x)
+
+    def layers(self, x: Tensor) -> Tensor:
+        return torch.from_numpy(self.compiled(x.contiguous().numpy())[0])
+
+    def unet(self, network: UNet, x: Any) -> Any:
+        """Output of the layers for the input `x`, as in `UNet.layers`."""
+        x = self.module(network.encoder[0], self.module(network.stem, x))
+        kept = []
+        for down, encode, skip in zip(network.down, network.encoder[1:], network.skips, strict=True):
+            kept.append([x] if skip else [])
+            x = self.module(encode, self.module(down, x))
+        for up, decode in zip(reversed(network.up), reversed(network.decoder), strict=True):
+            x = self.module(decode, self.ops.concat([self.module(up, x), *kept.pop()], 1))
+        return self.module(network.head, x)
+
+    def module(self, module: nn.Module, x: Any) -> Any:
+        """Output of one module for the input `x`."""
+        ops, dims = self.ops, self.dims
+        match module:
+            case nn.Sequential():
+                for inner in module:
+                    x = self.module(inner, x)
+                return x
+            case nn.Identity():
+                return x
+            case nn.ReLU():
+                return ops.relu(x)
+            case Residual():
+                return ops.add(self.module(module.shortcut, x), self.module(module.branch, x))
+            case nn.Conv2d() | nn.Conv3d():
+                pads = list(module.padding)
+                y = ops.convolution(x, array(module.weight), list(module.stride), pads, pads, list(module.dilation))
+                return self.biased(y, module.bias)
+            case nn.ConvTranspose2d() | nn.ConvTranspose3d():
+                y = ops.convolution_backprop_data(x, array(module.weight), list(module.stride))
+                return self.biased(y, module.bias)
+            case nn.BatchNorm2d() | nn.BatchNorm3d():  # scale · x + shift
+                values = torch.arange(2.0).reshape(2, *(1,) * (dims + 1)).expand(2, module.num_features, *(1,) * dims)
+                shift, both = module(values).split(1)
+                return ops.add(ops.multiply(x, array(both - shift)), array(shift))
+            case nn.MaxPool2d() | nn.MaxPool3d():
+                twice, none = [2] * dims, [0] * dims
+                return ops.max_pool(x, twice, [1] * dims, none, none, twice).output(0)
+            case BlurPool():
+                none, once = [0] * dims, [1] * dims
+                pad = ops.pad(x, [0, 0, *none], [0, 0, *once], "edge")
+                largest = ops.max_pool(pad, once, once, none, none, [2] * dims).output(0)
+                pad = ops.pad(largest, [0, 0, *once], [0, 0, *once], "edge")
+                channels = largest.get_partial_shape()[1].get_length()
+                kernel = array(module.kernel.expand(channels, *module.kernel.shape[1:]).unsqueeze(1))
+                return ops.group_convolution(pad, kernel, [2] * dims, none, none, once)
+        raise NotImplementedError(type(module).__name__)
+
+    def biased(self, x: Any, bias: Tensor | None) -> Any:
+        """`x` and one value more for each channel."""
+        return x if bias is None else self.ops.add(x, array(bias.reshape(1, -1, *(1,) * self.dims)))
+
+
+def array(weights: Tensor) -> Any:
+    """Weights as OpenVINO takes them."""
+    return weights.detach().contiguous().numpy()
