@@ -138,6 +138,22 @@ def test_memory_is_that_of_one_strip(shape, axes):
     assert peak < 20 * TILE[len(shape)][0] * np.prod(shape[1:])
 
 
+@pytest.mark.parametrize("row", [0, 3])
+def test_what_goes_wrong_in_writing_is_raised(row):
+    class Full(np.ndarray):
+        left = row
+
+        def __setitem__(self, key, value):
+            if Full.left == 0:
+                raise OSError("no space left on device")
+            Full.left -= 1
+
+    image = np.ones((1700, 64), np.float32)
+    assert len(Tiles(1700, TILE[2][0], OVERLAP[2][0], 1).starts) == 4
+    with pytest.raises(OSError, match="no space"):
+        predict(Copy(), image, "YX", image.copy().view(Full), normalization=Normalization((0.0,), (1.0,)))
+
+
 def test_nan_and_infinite_pixels_pass_through_and_spoil_nothing():
     image = RNG.normal(size=(60, 300)).astype(np.float32)
     image[5, 7], image[20:22, 280], image[40, 40] = np.nan, np.inf, -np.inf

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import math
 import os
 import warnings
 from collections.abc import Callable, Sequence
@@ -308,7 +309,7 @@ class Denoiser:
             self.axes, self.channels = image.axes, ax.channels(image.axes, image.shape)
             return predict_whole(self._method().denoise, image.data, image.axes, out, advance=advance)
         if self._prepared is None:  # once for any number of images
-            self._prepared = ready(self.network, pick())
+            self._prepared = ready(self.network, pick(), math.prod(image.shape))
         return predict(
             self._prepared,
             image.data,

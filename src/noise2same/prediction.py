@@ -1,9 +1,14 @@
-"""Prediction in overlapping tiles that are blended smoothly, one row of tiles in memory at a time."""
+"""Prediction in overlapping tiles that are blended smoothly, one row of tiles at a time.
+
+While a row is predicted, another thread reads the next one and a third writes the last.
+"""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import contextmanager
 from functools import reduce
 from itertools import groupby, product
 from typing import Any
@@ -143,29 +148,63 @@ def _predict_sample(
 
     same_size = [list(group) for _, group in groupby(sorted(places, key=extent), extent)]
     batches = [group[i : i + together] for group in same_size for i in range(0, len(group), together)]
+    rows = [(start, min(start + first.length, size[0])) for start in first.starts]
     unfinished, passed = None, 0  # `unfinished`: the part of the last row of tiles that this one still adds to
-    for row, (start, end) in enumerate(zip(first.starts, [*first.starts[1:], size[0]], strict=True)):
-        raw = source.read(start, min(start + first.length, size[0]))
-        filled, finite = fill_invalid(raw)
-        blended = np.zeros(raw.shape, np.float32)
-        if unfinished is not None:
-            blended[:, :, : unfinished.shape[2]] += unfinished
-        predicted = 0
-        for batch in batches:
-            boxes = [tuple(plan.box(k) for plan, k in zip(others, place, strict=True)) for place in batch]
-            noisy = [torch.from_numpy(normalization.apply(filled[:, :, :, *box])) for box in boxes]
-            clean = forward(network, torch.cat(noisy).to(device), augment).cpu().numpy()
-            for one, place, box in zip(clean, batch, boxes, strict=True):
-                weights = [first.weights[row], *(plan.weights[k] for plan, k in zip(others, place, strict=True))]
-                blended[:, :, :, *box] += reduce(np.multiply.outer, weights) * one
-            predicted += len(batch)
-            report((row + predicted / len(places)) / len(first.starts))
-        done = end - start
-        result = normalization.undo(blended[:, :, :done], target.array.dtype)
-        passed += _pass_through(result, raw[:, :, :done], None if finite is None else finite[:, :, :done])
-        target.write(start, end, result)
-        unfinished = blended[:, :, done:].copy()
+    with written_behind(target) as write:
+        for row, raw in enumerate(read_ahead(source, rows)):
+            start, end = rows[row][0], rows[row + 1][0] if row + 1 < len(rows) else size[0]
+            filled, finite = fill_invalid(raw)
+            blended = np.zeros(raw.shape, np.float32)
+            if unfinished is not None:
+                blended[:, :, : unfinished.shape[2]] += unfinished
+            predicted = 0
+            for batch in batches:
+                boxes = [tuple(plan.box(k) for plan, k in zip(others, place, strict=True)) for place in batch]
+                noisy = [torch.from_numpy(normalization.apply(filled[:, :, :, *box])) for box in boxes]
+                clean = forward(network, moved(torch.cat(noisy), device), augment).cpu().numpy()
+                for one, place, box in zip(clean, batch, boxes, strict=True):
+                    weights = [first.weights[row], *(plan.weights[k] for plan, k in zip(others, place, strict=True))]
+                    blended[:, :, :, *box] += reduce(np.multiply.outer, weights) * one
+                predicted += len(batch)
+                report((row + predicted / len(places)) / len(first.starts))
+            done = end - start
+            result = normalization.undo(blended[:, :, :done], target.array.dtype)
+            passed += _pass_through(result, raw[:, :, :done], None if finite is None else finite[:, :, :done])
+            write(start, end, result)
+            unfinished = blended[:, :, done:].copy()
     return passed
+
+
+def moved(x: Tensor, device: torch.device) -> Tensor:
+    """`x` on `device`; an NVIDIA GPU takes it from pinned memory while it still computes."""
+    return x.pin_memory().to(device, non_blocking=True) if device.type == "cuda" else x.to(device)
+
+
+def read_ahead(source: ax.Sample, rows: Sequence[tuple[int, int]]) -> Iterator[NDArray[Any]]:
+    """Each of the rows of an image, the next one being read while the caller works on the last."""
+    with ThreadPoolExecutor(1) as reader:
+        following = reader.submit(source.read, *rows[0])
+        for row in [*rows[1:], None]:
+            raw = following.result()
+            if row is not None:
+                following = reader.submit(source.read, *row)
+            yield raw
+
+
+@contextmanager
+def written_behind(target: ax.Sample) -> Iterator[Callable[[int, int, NDArray[Any]], None]]:
+    """A `write` that returns before the rows are written, unless those before them still are not; its errors follow."""
+    with ThreadPoolExecutor(1) as writer:
+        last: list[Future[None]] = []
+
+        def write(start: int, end: int, rows: NDArray[Any]) -> None:
+            if last:
+                last.pop().result()
+            last.append(writer.submit(target.write, start, end, rows))
+
+        yield write
+        if last:
+            last.pop().result()
 
 
 class Tiles:

@@ -28,10 +28,10 @@ from torch.optim.swa_utils import AveragedModel, get_ema_multi_avg_fn
 
 from noise2same import io
 from noise2same.config import Config
-from noise2same.device import is_out_of_memory
+from noise2same.device import is_out_of_memory, precision
 from noise2same.errors import InputError
 from noise2same.methods import Method
-from noise2same.networks.unet import Norm
+from noise2same.networks.unet import Norm, UNet
 from noise2same.patches import Patches
 
 CHECKPOINT_SECONDS = 60.0
@@ -85,6 +85,7 @@ def fit(
             accelerator={"cuda": "gpu"}.get(device.type, device.type),
             devices=devices,
             num_nodes=nodes,
+            precision=precision(device) if isinstance(network, UNet) else "32-true",  # what Laine's inverses need
             strategy="ddp" if devices * nodes > 1 else "auto",
             max_steps=config.steps or -1,
             max_epochs=1,

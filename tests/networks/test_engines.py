@@ -10,12 +10,15 @@ import pytest
 import torch
 
 from noise2same import train
+from noise2same.device import precision
 from noise2same.networks.blindspot import BlindSpot
-from noise2same.networks.engines import OpenVINO, folded, ready
+from noise2same.networks.engines import WORTH_COMPILING, Compiled, Half, OpenVINO, choose, folded, ready
 from noise2same.networks.unet import UNet
 
 openvino = pytest.importorskip("openvino")
 CPU = torch.device("cpu")
+without_onednn = torch.backends.mkldnn.flags(enabled=False)
+"""For half precision on a CPU, which oneDNN computes with instructions that some claim to have and do not."""
 
 
 def trained(dims, channels=1, **kind):
@@ -60,6 +63,51 @@ def test_a_network_of_another_kind_stays_with_pytorch():
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         assert isinstance(ready(BlindSpot(2, 1, 1, features=4, levels=2), CPU), BlindSpot)
+
+
+def test_a_gpu_predicts_in_half_precision_and_compiles_for_much_work():
+    cuda, network = torch.device("cuda"), trained(2)
+    assert choose(network, cuda, 2048**2) is Half
+    assert choose(network, cuda, WORTH_COMPILING) is Compiled
+    assert choose(BlindSpot(2, 1, 1, features=4, levels=2), cuda, WORTH_COMPILING) is None
+    assert choose(network, torch.device("mps"), WORTH_COMPILING) is None
+
+
+@pytest.mark.parametrize(("capability", "expected"), [((8, 0), "bf16-mixed"), ((7, 5), "32-true")])
+def test_a_gpu_trains_in_bfloat16_if_it_has_it(monkeypatch, capability, expected):
+    monkeypatch.setattr(torch.cuda, "get_device_capability", lambda device: capability)
+    assert precision(torch.device("cuda")) == expected
+    assert precision(CPU) == precision(torch.device("mps")) == "32-true"
+
+
+@torch.inference_mode()
+@without_onednn
+def test_half_precision_agrees_to_a_thousandth_of_the_range():
+    network, x = trained(2), torch.randn(1, 1, 64, 64)
+    plain = folded(network)
+    half = Half(plain)(x)
+    assert half.dtype == torch.float32
+    assert (half - plain(x)).abs().max() < 1e-3 * (x.max() - x.min())
+
+
+@torch.inference_mode()
+@without_onednn
+@pytest.mark.parametrize("fails", [False, True])
+def test_when_it_does_not_compile_the_result_is_the_same_after_one_warning(monkeypatch, fails):
+    class Broken(torch.nn.Module):
+        def forward(self, x):
+            raise RuntimeError("no compiler")
+
+    monkeypatch.setattr(torch, "compile", lambda network, dynamic: Broken() if fails else network)
+    plain, x = folded(trained(2)), torch.randn(1, 1, 32, 32)
+    compiled = Compiled(plain)
+    with warnings.catch_warnings(record=True) as told:
+        warnings.simplefilter("always")
+        results = [compiled(x) for _ in range(2)]
+    assert [str(one.message) for one in told] == fails * [
+        "torch.compile cannot run this network (no compiler); PyTorch does, slower."
+    ]
+    assert all(torch.equal(result, Half(plain)(x)) for result in results)
 
 
 def test_training_further_changes_what_is_predicted():

@@ -1,4 +1,4 @@
-"""Networks made ready for prediction: batch norm folded, and run by the fastest engine there is."""
+"""Networks made ready for prediction: batch norm folded, run by the fastest engine there is."""
 
 from __future__ import annotations
 
@@ -11,20 +11,40 @@ import torch
 from torch import Tensor, nn
 from torch.nn.utils.fusion import fuse_conv_bn_eval
 
+from noise2same.device import is_out_of_memory
 from noise2same.networks.unet import BlurPool, Conv, Norm, Residual, UNet
 from noise2same.padding import on_multiples
 
+WORTH_COMPILING = 2**30
+"""Pixels to denoise on a GPU from which on the half minute that compiling takes is won back; a guess, not measured."""
 
-def ready(network: nn.Module, device: torch.device) -> nn.Module:
-    """Copy of a network for prediction on `device`; on a CPU run by OpenVINO, where that is installed and able to."""
+
+def ready(network: nn.Module, device: torch.device, pixels: int = 0) -> nn.Module:
+    """Copy of a network for the prediction of so many pixels on `device`, run by the fastest engine that can."""
     copy = folded(network).to(device)
-    if device.type == "cpu" and isinstance(copy, UNet) and find_spec("openvino"):
-        try:
-            return OpenVINO(copy)
-        except Exception as error:  # of whatever kind: the network itself always works
-            reason = " ".join(str(error).split())[:100]
-            warnings.warn(f"OpenVINO cannot run this network ({reason}); PyTorch does, slower.", stacklevel=2)
-    return copy
+    engine = choose(copy, device, pixels)
+    if engine is None:
+        return copy
+    try:
+        return engine(copy)
+    except Exception as error:  # of whatever kind: the network itself always works
+        tell_slower(engine.__name__, error)
+        return copy
+
+
+def choose(network: nn.Module, device: torch.device, pixels: int) -> type[nn.Module] | None:
+    """Engine to run a network with; None for the network as it is."""
+    if not isinstance(network, UNet):  # such as Laine's, which inverts matrices
+        return None
+    if device.type == "cuda":
+        return Compiled if pixels >= WORTH_COMPILING else Half
+    return OpenVINO if device.type == "cpu" and find_spec("openvino") else None
+
+
+def tell_slower(engine: str, error: Exception) -> None:
+    """Warn that an engine failed, in one line."""
+    reason = " ".join(str(error).split())[:100]
+    warnings.warn(f"{engine} cannot run this network ({reason}); PyTorch does, slower.", stacklevel=3)
 
 
 def folded(network: nn.Module) -> nn.Module:
@@ -36,6 +56,38 @@ def folded(network: nn.Module) -> nn.Module:
             if isinstance(first, Conv) and isinstance(second, Norm):
                 sequence[i], sequence[i + 1] = fuse_conv_bn_eval(first, second), nn.Identity()
     return network
+
+
+class Half(nn.Module):
+    """A network in mixed half precision: 11 bits a number, so that results agree to a thousandth of the range."""
+
+    def __init__(self, network: UNet) -> None:
+        super().__init__()
+        self.network: Any = network
+        self.multiple = network.multiple
+
+    def forward(self, x: Tensor) -> Tensor:
+        with torch.autocast(x.device.type, torch.float16):
+            return self.network(x).float()
+
+
+class Compiled(Half):
+    """As `Half`, compiled by PyTorch at its first call for any number and size of images, where that works."""
+
+    def __init__(self, network: UNet) -> None:
+        super().__init__(network)
+        self.plain, self.compiles = network, True
+        self.network = torch.compile(network, dynamic=True)
+
+    def forward(self, x: Tensor) -> Tensor:
+        try:
+            return super().forward(x)
+        except Exception as error:
+            if not self.compiles or is_out_of_memory(error):
+                raise
+            tell_slower("torch.compile", error)
+            self.network, self.compiles = self.plain, False
+            return super().forward(x)
 
 
 class OpenVINO(nn.Module):

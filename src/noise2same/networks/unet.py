@@ -85,8 +85,11 @@ class UNet(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         """(B, C, [Z,] Y, X) of any size -> the same shape."""
-        y = on_multiples(self.layers, x, self.multiple)
-        return y if self.base is None else y + self.base(x)
+        y = on_multiples(self.layers, x, self.multiple).to(x.dtype)
+        if self.base is None:
+            return y
+        with torch.autocast(x.device.type, enabled=False):  # brightness in full precision
+            return y + self.base(x)
 
     def layers(self, x: Tensor) -> Tensor:
         """All convolutions, for sizes that are multiples of the stride."""
