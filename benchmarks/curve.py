@@ -22,7 +22,9 @@ from noise2same.metrics import psnr
 Images = Sequence[NDArray[np.float32]]
 
 
-def rows_of(minutes: Sequence[float], noisy: Images, test: Images, test_noisy: Images) -> Iterator[dict[str, Any]]:
+def rows_of(
+    minutes: Sequence[float], noisy: Images, test: Images, test_noisy: Images, peer: Peer
+) -> Iterator[dict[str, Any]]:
     """A row for each method and point, as soon as it is known; one training at a time."""
 
     def row(method: str, after: float, steps: int, clean: Images) -> dict[str, Any]:
@@ -32,11 +34,10 @@ def rows_of(minutes: Sequence[float], noisy: Images, test: Images, test_noisy: I
     for after in minutes:
         model = Denoiser(Config(minutes=after)).fit(noisy, progress=False)
         yield row("noise2same", after, model.summary["steps"], [model.denoise(image) for image in test_noisy])
-    with Peer() as peer:
-        for name in ("N2V", "N2V2"):
-            for kept in peer.train(name, noisy, n2v2=name == "N2V2", minutes=minutes)["kept"]:
-                _, clean = peer.predict(name, test_noisy, TILES[2][0], kept["checkpoint"])
-                yield row(f"CAREamics {name}", kept["minutes"], kept["steps"], clean)
+    for name in ("N2V", "N2V2"):
+        for kept in peer.train(name, noisy, n2v2=name == "N2V2", minutes=minutes)["kept"]:
+            _, clean = peer.predict(name, test_noisy, TILES[2][0], kept["checkpoint"])
+            yield row(f"CAREamics {name}", kept["minutes"], kept["steps"], clean)
 
 
 def measure(minutes: Sequence[float], train: int | None = None, tested: int | None = None) -> None:
@@ -48,10 +49,12 @@ def measure(minutes: Sequence[float], train: int | None = None, tested: int | No
         "CAREamics one run of its default network each, with the same batches of 16 patches of 64×64, stopped at each."
     )
     rows: list[dict[str, Any]] = []
-    for row in rows_of(sorted(minutes), noisy[:train], test[:tested], test_noisy[:tested]):
-        rows.append(row)
-        record.write("curve", rows, text)
-        plots.curve(rows, record.HERE / "results" / "curve.png")
+    with Peer() as peer:
+        versions = peer.ask("versions")  # which says at once if it cannot run
+        for row in rows_of(sorted(minutes), noisy[:train], test[:tested], test_noisy[:tested], peer):
+            rows.append(row)
+            record.write("curve", rows, text, peer=versions)
+            plots.curve(rows, record.HERE / "results" / "curve.png")
 
 
 def main() -> None:

@@ -52,7 +52,7 @@ def growth(panel: Axes, costs: list[Row]) -> None:
     sizes, values = [one["MPix"] for one in costs], [one["value"] for one in costs]
     panel.plot(sizes, values, "o-", color=COLOURS[True])
     for size, value in zip(sizes, values, strict=True):
-        panel.annotate(f"{value:.3g}", (size, value), xytext=(0, 7), textcoords="offset points", ha="center")
+        label(panel, f"{value:.3g}", (size, value), COLOURS[True])
     panel.set_xscale("log", base=2)
     panel.set_xticks(sizes, [f"{size:g}" for size in sizes])
     panel.set_ylim(0, 1.4 * max(values))
@@ -61,15 +61,20 @@ def growth(panel: Axes, costs: list[Row]) -> None:
     panel.set_ylabel("s/MPix (less is better)")
 
 
+def label(panel: Axes, text: str, point: tuple[float, float], colour: Any) -> None:
+    """A value above its point."""
+    panel.annotate(text, point, xytext=(0, 7), textcoords="offset points", ha="center", color=colour)
+
+
 def curve(rows: list[Row], path: Path) -> None:
     """PSNR over the minutes of training, a line for each method."""
     figure = Figure(figsize=(7, 4.5), layout="constrained", dpi=120)
     panel = figure.subplots()
     for method, group in groupby(rows, lambda row: row["method"]):
         points = sorted((row["minutes"], row["PSNR (dB)"]) for row in group)
-        panel.plot(*zip(*points, strict=True), "o-", label=method)
-        for minutes, value in points:
-            panel.annotate(f"{value:.2f}", (minutes, value), xytext=(0, 7), textcoords="offset points", ha="center")
+        (line,) = panel.plot(*zip(*points, strict=True), "o-", label=method)
+        for point in points:
+            label(panel, f"{point[1]:.2f}", point, line.get_color())
     ticks = sorted({row["minutes"] for row in rows})
     panel.set_xscale("log")
     panel.set_xticks(ticks, [f"{tick:g}" for tick in ticks])
@@ -78,5 +83,5 @@ def curve(rows: list[Row], path: Path) -> None:
     panel.set_xlabel("minutes of training")
     panel.set_ylabel("PSNR on BSD68, σ = 25 (dB)")
     panel.grid(alpha=0.3)
-    panel.legend(loc="lower right")
+    figure.legend(loc="outside upper center", ncols=3)
     figure.savefig(path)

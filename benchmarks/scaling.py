@@ -80,10 +80,10 @@ def cost_rows(sides: Sequence[int], repeats: int, gigapixel: int | None = None) 
     rows = []
     for side, value in each.items():
         name, where = name_of(side), "on disk" if side == gigapixel else "in memory"
-        ratios = {f"that of {name_of(REFERENCE)}": value / each[REFERENCE]} if REFERENCE in each else {}
-        what = f"{name} {where}, memory grows by {median(growth[name]):.0f} MB"
+        ratios = {f"that of {name_of(REFERENCE)}": value / each[REFERENCE]}
         more = {"MPix": side**2 / 2**20, "MB": growth[name]}
-        rows.append(timing.row("cost of prediction", what, value, "s/MPix", ratios, times[name], **more))
+        row = timing.row("cost of prediction", f"{name} {where}", value, "s/MPix", ratios, times[name], **more)
+        rows.append(row | {"figure": f"{row['figure']}, {median(growth[name]):.0f} MB more memory"})
     return rows
 
 

@@ -35,7 +35,6 @@ CPU = torch.device("cpu")
 def untrained(dims: int, features: int, **options: Any) -> Denoiser:
     model = Denoiser(Config(features=features, **options))
     model.axes = "ZYX"[3 - dims :]
-    model.network = model.new_network()
     return model
 
 
@@ -49,7 +48,7 @@ def prediction_rows(shape: tuple[int, ...], features: int, repeats: int, peer: P
     Warm: networks are built, and have predicted the image once.
     """
     model = untrained(len(shape), features)
-    network, image, out = folded(model.network), noise(*shape), np.empty(shape, np.float32)
+    network, image, out = folded(model.new_network()), noise(*shape), np.empty(shape, np.float32)
     batches: list[torch.Tensor] = []
 
     def ours(engine: torch.nn.Module) -> float:
@@ -135,8 +134,8 @@ def training_rows(image: torch.Tensor, features: int, steps: int, repeats: int, 
 
 def ceiling_row(rows: list[Row]) -> Row:
     """The machine's best, from all the moments at which it was measured; it goes first."""
-    found = list({id(one["raw"]["ceiling"]): one["raw"]["ceiling"] for one in rows if "ceiling" in one["raw"]}.values())
-    values = list(chain(*found))
+    found = {one["raw"]["case"]: one["raw"]["ceiling"] for one in rows if "ceiling" in one["raw"]}
+    values = list(chain(*found.values()))
     return timing.row("machine", timing.CEILING, median(values), "GFLOP/s", {}, values)
 
 
@@ -144,8 +143,7 @@ def sizes_text(peer: Peer) -> str:
     """Parameters of the networks that are compared."""
     counts = []
     for dims, images in ((2, noise(256, 256)), (3, noise(16, 128, 128))):
-        network = untrained(dims, PEER_FEATURES).network
-        assert network is not None
+        network = untrained(dims, PEER_FEATURES).new_network()
         own = sum(weights.numel() for weights in network.parameters())
         counts.append(f"{own:,} and {peer.train('N2V', [images], steps=1)['parameters']:,} in {dims}D")
     return f"Parameters of our network and of CAREamics': {', '.join(counts)}."
