@@ -37,8 +37,7 @@ def measure(name: str, minutes: float) -> dict[str, Any]:
     torch.set_num_threads(1)
     options, published = METHODS[name]
     rng = np.random.default_rng(0)
-    clean, test = record.grey_images("bsd/Train400")[:396], record.grey_images("bsd/BSD68")
-    noisy, test_noisy = ([gaussian(image, 25, rng) for image in images] for images in (clean, test))
+    clean, noisy, test, test_noisy = record.bsd68(rng)
     targets = {"noise2true": clean, "noise2noise": [gaussian(image, 25, rng) for image in clean]}
     model = Denoiser(Config(minutes=minutes, **options))
     row: dict[str, Any] = {"method": name}

@@ -22,6 +22,8 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from noise2same.noise.synthesise import gaussian
+
 HERE = Path(__file__).parent
 DATA = Path(os.environ.get("NOISE2SAME_DATA", HERE.parent.parent / "shared" / "data"))
 
@@ -29,6 +31,13 @@ DATA = Path(os.environ.get("NOISE2SAME_DATA", HERE.parent.parent / "shared" / "d
 def grey_images(folder: str) -> list[NDArray[np.float32]]:
     """All PNG files of a folder of the data, sorted, as float32 in 0 to 255."""
     return [imageio.imread(path).astype(np.float32) for path in sorted((DATA / folder).glob("*.png"))]
+
+
+def bsd68(rng: np.random.Generator) -> tuple[list[NDArray[np.float32]], ...]:
+    """The field's usual test, noisy once: 396 training images and the 68 test images, each clean and with σ = 25."""
+    clean, test = grey_images("bsd/Train400")[:396], grey_images("bsd/BSD68")
+    noisy, test_noisy = ([gaussian(image, 25, rng) for image in images] for images in (clean, test))
+    return clean, noisy, test, test_noisy
 
 
 def side_by_side(measure: Callable[[str, float], dict[str, Any]], names: Iterable[str], minutes: float) -> list[Any]:
@@ -65,9 +74,9 @@ def cpu_name() -> str:
     return next((line.split(": ")[1] for line in lines if line.startswith("model name")), platform.processor())
 
 
-def write(name: str, rows: list[dict[str, Any]], text: str) -> None:
-    """Write results/NAME.json and NAME.md: `text`, the rows as a table, and the provenance."""
-    source = provenance()
+def write(name: str, rows: list[dict[str, Any]], text: str, **more: Any) -> None:
+    """Write results/NAME.json and NAME.md: `text`, the rows as a table, and the provenance with `more` of it."""
+    source = provenance() | more
     (HERE / "results").mkdir(exist_ok=True)
     (HERE / "results" / f"{name}.json").write_text(json.dumps({"provenance": source, "rows": rows}, indent=2) + "\n")
     columns = [name for name, value in rows[0].items() if not isinstance(value, dict)]  # raw times stay in the JSON

@@ -1,40 +1,90 @@
-"""How much of the machine reaches the network: training and prediction against bare PyTorch, interleaved in one run."""
+"""How fast it is: against CAREamics, against bare PyTorch and against the machine, interleaved in one run."""
 
 from __future__ import annotations
 
 import argparse
-import resource
-import time
 from collections.abc import Callable
 from functools import partial
+from itertools import chain
 from statistics import median
+from typing import Any
 
 import numpy as np
+import plots
 import record
+import scaling
+import timing
 import torch
+from careamics_peer import PATCH, Peer
+from torch.utils.flop_counter import FlopCounterMode
 
 from noise2same import Config, Denoiser, training
-from noise2same.device import pick
 from noise2same.masking import FILLS, stratified
 from noise2same.methods.method import Facts, mean_square
 from noise2same.methods.noise2same import Noise2Same, root
-from noise2same.networks.engines import folded, ready
+from noise2same.networks.engines import OpenVINO, folded
 from noise2same.patches import Patches
-from noise2same.prediction import BATCH_PIXELS, OVERLAP, TILE, Tiles, predict
+from noise2same.prediction import predict
+
+Row = dict[str, Any]
+PEER_FEATURES = 32
+"""Features of CAREamics' default network, which also is as deep as ours."""
+CPU = torch.device("cpu")
 
 
-def seconds(work: Callable[[], object]) -> float:
-    start = time.perf_counter()
-    work()
-    return time.perf_counter() - start
-
-
-def training_case(dims: int, steps: int, repeats: int) -> dict[str, list[float]]:
-    """Seconds per step of our training, of a bare loop of the same two passes on ready tensors, of the data path."""
-    config = Config(steps=steps)
-    model = Denoiser(config)
+def untrained(dims: int, features: int, **options: Any) -> Denoiser:
+    model = Denoiser(Config(features=features, **options))
     model.axes = "ZYX"[3 - dims :]
-    image = torch.randn(1, 1, *((512, 512) if dims == 2 else (48, 128, 128)))
+    return model
+
+
+def noise(*shape: int) -> np.ndarray[Any, Any]:
+    return np.random.default_rng(0).normal(size=shape).astype(np.float32)
+
+
+def prediction_rows(shape: tuple[int, ...], features: int, repeats: int, peer: Peer | None) -> list[Row]:
+    """Throughput of both engines, beside CAREamics' if it is there, or else the bare network's on tiles that are ready.
+
+    Warm: networks are built, and have predicted the image once.
+    """
+    model = untrained(len(shape), features)
+    network, image, out = folded(model.new_network()), noise(*shape), np.empty(shape, np.float32)
+    batches: list[torch.Tensor] = []
+
+    def ours(engine: torch.nn.Module) -> float:
+        run = partial(predict, engine, image, model.axes, out, normalization=model.normalization)
+        return timing.seconds(run)
+
+    @torch.inference_mode()
+    def bare() -> None:
+        for batch in batches:
+            network(batch)
+
+    hook = network.register_forward_pre_hook(lambda _, inputs: batches.append(inputs[0].clone()))
+    with hook, FlopCounterMode(display=False) as counter:
+        ours(network)
+    compiled = OpenVINO(network)
+    ours(compiled)
+    names = [f"{timing.OURS}, OpenVINO", f"{timing.OURS}, PyTorch"]
+    run = (counter.get_total_flops(), sum(batch.numel() for batch in batches))
+    tiles: dict[str, tuple[float, int]] = dict.fromkeys(names, run)
+    works: dict[str, Callable[[], float]] = {names[0]: partial(ours, compiled), names[1]: partial(ours, network)}
+    if peer is None:
+        works["the bare network"] = partial(timing.seconds, bare)
+    else:
+        peer.train("N2V", [image], steps=1)
+        answer, best = peer.best_tiles("N2V", image)
+        tiles["CAREamics N2V"] = (answer["flops"], answer["pixels"])
+        works["CAREamics N2V"] = lambda: peer.predict("N2V", [image], best)[0]["seconds"]
+    case = f"prediction of {'×'.join(map(str, shape))}, {features} features"
+    return timing.throughputs(case, image.size, timing.interleaved(works, repeats), tiles)
+
+
+def training_rows(image: torch.Tensor, features: int, steps: int, repeats: int, peer: Peer | None) -> list[Row]:
+    """Throughput of our training, of a bare loop of the same two passes on tensors that are ready, of CAREamics'."""
+    dims = image.ndim - 2
+    model = untrained(dims, features, steps=steps)
+    config = model.config
     patches = Patches([image], patch=config.patch_of(dims), batch=config.batch_of(dims))
     generator = torch.Generator().manual_seed(0)
 
@@ -56,75 +106,93 @@ def training_case(dims: int, steps: int, repeats: int) -> dict[str, list[float]]
 
     def ours() -> float:
         method = Noise2Same(config, Facts(dims, 1, sigma=0.5))
-        return training.fit(model.new_network(), method, patches, config, device=pick(), progress=False).seconds
+        done = training.fit(model.new_network(), method, patches, config, device=CPU, progress=False)
+        return done.seconds / steps
+
+    def careamics(n2v2: bool) -> float:
+        assert peer is not None
+        name = "N2V2" if n2v2 else "N2V"
+        return float(peer.train(name, [image[0, 0].numpy()], n2v2=n2v2, steps=steps)["seconds a step"])
 
     x, masked, j = data_path()
-    times: dict[str, list[float]] = {"bare": [], "ours": [], "data": []}
-    for _ in range(repeats):
-        times["bare"].append(seconds(bare) / steps)
-        times["ours"].append(ours() / steps)
-        times["data"].append(seconds(lambda: [data_path() for _ in range(20)]) / 20)
-    return times
+    share = "patches and masks"
+    works: dict[str, Callable[[], float]] = {
+        timing.OURS: ours,
+        "a bare loop": lambda: timing.seconds(bare) / steps,
+        share: lambda: timing.seconds(lambda: [data_path() for _ in range(20)]) / 20,
+    }
+    if peer is not None:
+        works["CAREamics N2V"] = partial(careamics, n2v2=False)
+        works |= {"CAREamics N2V2": partial(careamics, n2v2=True)} if dims == 2 else {}
+    times = timing.interleaved(works, repeats)
+    data = times.pop(share)
+    case = f"training in {dims}D, {features} features"
+    rows = timing.throughputs(case, x.numel(), times)
+    part = 100 * median(data) / median(times[timing.OURS])
+    return [*rows, timing.row(case, share, part, "% of a step", {}, data)]
 
 
-def prediction_case(size: int, repeats: int) -> dict[str, list[float]]:
-    """Seconds to predict a grey image of size² by both engines, and to push its tiles, ready in memory, through one."""
-    model = Denoiser()
-    network = folded(model.new_network())
-    compiled = ready(network, pick())
-    image = np.random.default_rng(0).normal(size=(size, size)).astype(np.float32)
-    out = np.empty_like(image)
-    plan = Tiles(size, TILE[2][0], OVERLAP[2][0], network.multiple[0])
-    tiles = torch.randn(len(plan.starts) ** 2, 1, plan.length, plan.length)
-    batches = tiles.split(max(1, BATCH_PIXELS["cpu"] // plan.length**2))
-
-    @torch.inference_mode()
-    def bare() -> None:
-        for batch in batches:
-            network(batch)
-
-    bare()  # the first pass is cold
-    times: dict[str, list[float]] = {"bare": [], "ours": [], "openvino": []}
-    for _ in range(repeats):
-        times["bare"].append(seconds(bare))
-        for name, engine in (("ours", network), ("openvino", compiled)):
-            run = partial(predict, engine, image, "YX", out, normalization=model.normalization)
-            times[name].append(seconds(run))
-    return times
+def ceiling_row(rows: list[Row]) -> Row:
+    """The machine's best, from all the moments at which it was measured; it goes first."""
+    found = {one["raw"]["case"]: one["raw"]["ceiling"] for one in rows if "ceiling" in one["raw"]}
+    values = list(chain(*found.values()))
+    return timing.row("machine", timing.CEILING, median(values), "GFLOP/s", {}, values)
 
 
-def spread(values: list[float]) -> float:
-    return round((max(values) - min(values)) / median(values), 2)
+def sizes_text(peer: Peer) -> str:
+    """Parameters of the networks that are compared."""
+    counts = []
+    for dims, images in ((2, noise(256, 256)), (3, noise(16, 128, 128))):
+        network = untrained(dims, PEER_FEATURES).new_network()
+        own = sum(weights.numel() for weights in network.parameters())
+        counts.append(f"{own:,} and {peer.train('N2V', [images], steps=1)['parameters']:,} in {dims}D")
+    return f"Parameters of our network and of CAREamics': {', '.join(counts)}."
+
+
+def measure(
+    repeats: int,
+    gigapixel: int | None,
+    steps: int = 30,
+    side: int = 2048,
+    volume: tuple[int, int, int] = (50, 256, 256),
+    sides: tuple[int, ...] = (1024, scaling.REFERENCE, 4096, 8192),
+) -> None:
+    """Measure everything and write it; the sizes are arguments for the sake of trying the script out."""
+    rows: list[Row] = []
+    fast = Config().features
+    plane, block = torch.from_numpy(noise(1, 1, side, side)), torch.from_numpy(noise(1, 1, 64, *volume[1:]))
+    with Peer() as peer:
+        versions = peer.ask("versions")
+        sizes = sizes_text(peer)
+        rows += training_rows(plane, PEER_FEATURES, steps, repeats, peer)
+        rows += prediction_rows((side, side), PEER_FEATURES, repeats, peer)
+        rows += training_rows(block, PEER_FEATURES, steps, repeats, peer)
+        rows += prediction_rows(volume, PEER_FEATURES, repeats, peer)
+    rows += training_rows(plane, fast, steps, repeats, None)
+    rows += prediction_rows((side, side), fast, repeats, None)
+    rows.insert(0, ceiling_row(rows))
+    rows += scaling.cost_rows(sides, repeats, gigapixel)
+    rows += scaling.startup_rows(repeats)
+    patches = " and ".join(f"{batch} patches of {'×'.join(map(str, patch))}" for patch, batch in PATCH.values())
+    text = (
+        f"# Speed\n\nMedians of {repeats} interleaved repeats on {torch.get_num_threads()} threads; spread is "
+        f"(max − min) / median. CAREamics {versions['careamics']} runs on PyTorch {versions['torch']}, ours on "
+        f"{torch.__version__}. {sizes} Training has batches of {patches}; its pixels are those of the patches, once a "
+        "step. CAREamics predicts with the tiles that were fastest for it. The ceiling is the best that PyTorch gets "
+        "out of the machine in a large matrix product or convolution; shares of it count the work of all tiles, "
+        "overlaps included. The cost of prediction is that of the fast preset, from uint8 to uint8. "
+        f"{timing.verdict(rows)}"
+    )
+    record.write("speed", rows, text, peer=versions)
+    plots.speed(rows, record.HERE / "results" / "speed.png")
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--steps", type=int, default=30)
-    parser.add_argument("--repeats", type=int, default=5)
+    parser.add_argument("--repeats", type=int, default=3)
+    parser.add_argument("--gigapixel", action="store_true", help="also denoise a gigapixel on disk (six minutes)")
     arguments = parser.parse_args()
-    rows = []
-    for dims in (2, 3):
-        times = training_case(dims, arguments.steps, arguments.repeats)
-        bare, ours, data = (median(times[key]) for key in ("bare", "ours", "data"))
-        name = f"training {dims}D, share of a bare loop's throughput"
-        rows.append({"what": name, "ratio": round(bare / ours, 3), "spread": spread(times["ours"]), "times": times})
-        name = f"training {dims}D, patches and masks as a share of a step"
-        rows.append({"what": name, "ratio": round(data / ours, 3), "spread": spread(times["data"]), "times": times})
-    times = prediction_case(2048, arguments.repeats)
-    bare, ours = median(times["bare"]), median(times["ours"])
-    name = "prediction 2048², share of the bare folded network on ready tiles"
-    rows.append({"what": name, "ratio": round(bare / ours, 3), "spread": spread(times["ours"]), "times": times})
-    fast = median(times["openvino"])
-    name = "prediction 2048² with OpenVINO, throughput over PyTorch's"
-    rows.append({"what": name, "ratio": round(ours / fast, 3), "spread": spread(times["openvino"]), "times": times})
-    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
-    rates = [2048**2 / 1e6 / seconds for seconds in (ours, fast)]
-    text = (
-        f"# Speed\n\nPreset fast; medians of {arguments.repeats} interleaved repeats, spread = (max − min) / median. "
-        f"Prediction runs at {rates[0]:.2f} MPix/s with PyTorch and {rates[1]:.2f} MPix/s with OpenVINO; peak memory "
-        f"of the whole process {peak:.0f} MB."
-    )
-    record.write("speed", rows, text)
+    measure(arguments.repeats, scaling.GIGAPIXEL if arguments.gigapixel else None)
 
 
 if __name__ == "__main__":
