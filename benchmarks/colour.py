@@ -5,6 +5,7 @@ The paper's Noise2Self with the donut collapsed here (8.62 dB): the reference mi
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 import imageio.v3 as imageio
@@ -31,7 +32,7 @@ def measure(name: str, minutes: float) -> dict[str, Any]:
     pictures = [imageio.imread(path, mode="RGB") for path in sorted((record.DATA / "imagenet").glob("*.JPEG"))]
     clean = [picture[:128, :128].astype(np.float32) for picture in pictures]
     noisy = [combined(picture, rng) for picture in clean]
-    config = Config(minutes=minutes, **options)
+    config = Config(minutes=minutes, **options, **record.FAIR)
     target = clean[60:] if config.method == "noise2true" else None
     model = Denoiser(config).fit(noisy[60:], target=target, progress=False)
     pairs = [(y, model.denoise(x)) for y, x in zip(clean[:60], noisy[:60], strict=True)]
@@ -46,7 +47,7 @@ def measure(name: str, minutes: float) -> dict[str, Any]:
 
 def main() -> None:
     minutes = record.minutes_option(3)
-    rows = record.side_by_side(measure, METHODS, minutes)
+    rows = record.side_by_side(partial(measure, minutes=minutes), METHODS)
     record.write(
         "colour",
         rows,

@@ -32,7 +32,7 @@ def rows_of(
         return {"method": method, "minutes": after, "PSNR (dB)": round(float(np.mean(scores)), 2), "steps": steps}
 
     for after in minutes:
-        model = Denoiser(Config(minutes=after)).fit(noisy, progress=False)
+        model = Denoiser(Config(minutes=after, **record.FAIR)).fit(noisy, progress=False)
         yield row("noise2same", after, model.summary["steps"], [model.denoise(image) for image in test_noisy])
     for name in ("N2V", "N2V2"):
         for kept in peer.train(name, noisy, n2v2=name == "N2V2", minutes=minutes)["kept"]:

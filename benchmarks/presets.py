@@ -6,6 +6,7 @@ BSD68) and on one image alone (camera, σ = 25), for the same minutes.
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -35,11 +36,11 @@ def measure(name: str, minutes: float) -> dict[str, Any]:
     rng = np.random.default_rng(0)
     clean, test = record.grey_images("bsd/Train400"), record.grey_images("bsd/BSD68")
     noisy, test_noisy = ([gaussian(image, 25, rng) for image in images] for images in (clean, test))
-    model = Denoiser(Config(minutes=minutes, **CANDIDATES[name])).fit(noisy, progress=False)
+    model = Denoiser(Config(minutes=minutes, **CANDIDATES[name], **record.FAIR)).fit(noisy, progress=False)
     scores = [psnr(y, model.denoise(x), data_range=255) for y, x in list(zip(test, test_noisy, strict=True))[::3]]
     camera = data.camera().astype(np.float32)
     one = gaussian(camera, 25, rng)
-    alone = Denoiser(Config(minutes=minutes / 2, **CANDIDATES[name])).fit(one, progress=False)
+    alone = Denoiser(Config(minutes=minutes / 2, **CANDIDATES[name], **record.FAIR)).fit(one, progress=False)
     return {
         "candidate": name,
         "BSD68 (dB)": round(float(np.mean(scores)), 2),
@@ -52,7 +53,7 @@ def measure(name: str, minutes: float) -> dict[str, Any]:
 
 def main() -> None:
     minutes = record.minutes_option(2)
-    rows = record.side_by_side(measure, CANDIDATES, minutes)
+    rows = record.side_by_side(partial(measure, minutes=minutes), CANDIDATES)
     text = (
         f"# Choosing the fast preset\n\n{minutes:g} minutes for BSD68, {minutes / 2:g} for camera, on one thread each."
     )

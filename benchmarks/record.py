@@ -12,7 +12,6 @@ import sys
 from collections.abc import Callable, Iterable
 from concurrent.futures import ProcessPoolExecutor
 from datetime import UTC, datetime
-from functools import partial
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
@@ -25,6 +24,8 @@ from numpy.typing import NDArray
 from noise2same.noise.synthesise import gaussian
 
 HERE = Path(__file__).parent
+FAIR: dict[str, Any] = {"from_scratch": True, "early_stop": False}
+"""Settings for comparing methods: all of them learn from nothing, for the same time."""
 DATA = Path(os.environ.get("NOISE2SAME_DATA", HERE.parent.parent / "shared" / "data"))
 
 
@@ -40,10 +41,10 @@ def bsd68(rng: np.random.Generator) -> tuple[list[NDArray[np.float32]], ...]:
     return clean, noisy, test, test_noisy
 
 
-def side_by_side(measure: Callable[[str, float], dict[str, Any]], names: Iterable[str], minutes: float) -> list[Any]:
+def side_by_side(measure: Callable[[str], dict[str, Any]], names: Iterable[str]) -> list[Any]:
     """Rows that `measure` makes of each name, in processes of their own, as many at once as there are cores."""
     with ProcessPoolExecutor(os.cpu_count(), max_tasks_per_child=1) as pool:
-        return list(pool.map(partial(measure, minutes=minutes), names))
+        return list(pool.map(measure, names))
 
 
 def minutes_option(default: float) -> float:

@@ -31,7 +31,7 @@ def main() -> None:
     rows = []
     for name, axes, minutes, clean, noisy in cases:
         noisy = poisson_gaussian(clean, gain=2.0, sigma=10.0, rng=rng) if noisy is None else noisy
-        model = Denoiser(Config(minutes=minutes)).fit(noisy, axes)
+        model = Denoiser(Config(minutes=minutes, **record.FAIR)).fit(noisy, axes)
         denoised = model.denoise(noisy, axes)
         before, after = (psnr(clean, image, data_range=255) for image in (noisy, denoised))
         rows.append(

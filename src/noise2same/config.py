@@ -31,6 +31,8 @@ PRESETS: dict[str, dict[str, Any]] = {
         "ema": 0.0,
         "settle": 1.0,
         "normalization": "image",
+        "from_scratch": True,
+        "early_stop": False,
         "steps": 50_000,
         "minutes": None,
     },
@@ -112,6 +114,12 @@ class Config(BaseModel):
     ] = "dataset"
     steps: Annotated[int | None, Field(ge=1, description="Training budget in steps.")] = None
     minutes: Annotated[float | None, Field(gt=0, description="Training budget in minutes, if not in steps.")] = 5.0
+    from_scratch: Annotated[
+        bool, Field(description="Begin with random weights even where there is a network trained on other pictures.")
+    ] = False
+    early_stop: Annotated[
+        bool, Field(description="End before the budget when more training would gain less than about 0.1 dB.")
+    ] = True
     seed: Annotated[int, Field(ge=0, description="Seed of all randomness.")] = 0
 
     @model_validator(mode="before")

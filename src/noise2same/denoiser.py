@@ -16,7 +16,7 @@ import torch
 from torch import nn
 
 from noise2same import axes as ax
-from noise2same import io, methods
+from noise2same import io, methods, starter
 from noise2same.config import Config
 from noise2same.device import describe, pick
 from noise2same.errors import InputError
@@ -168,16 +168,14 @@ class Denoiser:
             targets=None if data.targets is None else _tensors(data.targets),
             valid=None if data.valid is None else _tensors(data.valid),
         )
-        device = pick()
-        pixels = sum(slab.size for slab in data.slabs)
-        say(
-            f"Training on {describe(device)}: {len(opened)} image{'s' * (len(opened) > 1)}, "
-            f"{pixels / 1e6:.2f} million values, noise level {data.sigma:.2f} of the image's standard deviation."
-        )
-        saved = None if checkpoint is None else Path(checkpoint)
-        self._prepared = None
+        self._prepared, method.warm = None, True
         if self.network is None:
             self.network = self._new_network(method)
+            method.warm = method.adapts and not self.config.from_scratch and starter.begin(self.network)
+        device = pick()
+        start = "beginning with a trained network" if method.warm else "from scratch"
+        say(f"Training on {describe(device)}, {start}: {len(opened)} image{'s' * (len(opened) > 1)}, {data}.")
+        saved = None if checkpoint is None else Path(checkpoint)
         outcome = training.fit(
             self.network,
             method,
@@ -193,10 +191,12 @@ class Denoiser:
         )
         self.network.cpu()
         self.summary = dataclasses.asdict(outcome) | {
-            "sigma": data.sigma,
+            "sigma": data.noise.sigma,
+            "slope": data.noise.slope,
             "lambda_inv": getattr(method, "lambda_inv", None),
             "device": str(device),
             "images": len(opened),
+            "warm": method.warm,
         }
         return self
 

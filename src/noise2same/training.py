@@ -1,4 +1,4 @@
-"""Training on Lightning: the optimiser, the budget, checkpoints, progress and what happens at Ctrl-C."""
+"""Training on Lightning: the optimiser, the budget, when to stop, checkpoints and what happens at Ctrl-C."""
 
 from __future__ import annotations
 
@@ -11,18 +11,14 @@ import time
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
+from copy import deepcopy
 from dataclasses import dataclass
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
 import lightning
 import torch
 from lightning.fabric.utilities.exceptions import MisconfigurationException
-from lightning.pytorch.loggers import CSVLogger, Logger, TensorBoardLogger
-from lightning.pytorch.utilities import rank_zero_only
-from rich.console import Console
-from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeRemainingColumn
 from torch import Tensor, nn
 from torch.optim.swa_utils import AveragedModel, get_ema_multi_avg_fn
 
@@ -33,9 +29,15 @@ from noise2same.errors import InputError
 from noise2same.methods import Method
 from noise2same.networks.unet import Norm, UNet
 from noise2same.patches import Patches
+from noise2same.progress import ProgressBar, loggers
+from noise2same.stopping import StopRule
 
 CHECKPOINT_SECONDS = 60.0
 """How much training a killed process can lose at most."""
+WARM_RATE = 0.1
+"""Share of the learning rate for a network that has been trained before."""
+LAST = 0.5
+"""Of the time until training was found to be done, what is given to the fall of the learning rate."""
 SIGNALS = (signal.SIGINT, signal.SIGTERM)
 
 
@@ -46,6 +48,8 @@ class Summary:
     steps: int
     seconds: float
     interrupted: bool
+    stopped_early: bool
+    """Whether it ended before the budget, because more training would have bought nothing."""
     terms: dict[str, float]
     """Loss terms at the end, averaged over the last steps."""
 
@@ -64,7 +68,10 @@ def fit(
     log: Path | None = None,
     progress: bool = True,
 ) -> Summary:
-    """Train `network` in place until the budget of `config` is used up or the user presses Ctrl-C.
+    """Train `network` in place until it is done, the budget of `config` is used up or the user presses Ctrl-C.
+
+    A network that has been trained before (`method.warm`) is changed less, and not at all if that is estimated to make
+    it worse.
 
     Parameters
     ----------
@@ -78,6 +85,9 @@ def fit(
     log : Path, optional
         Folder for the loss terms of every tenth step, as CSV and, where TensorBoard is installed, for TensorBoard.
     """
+    if method.warm:
+        config = config.model_copy(update={"learning_rate": WARM_RATE * config.learning_rate, "settle": 0.0})
+    before = deepcopy(network.state_dict())
     module = Training(network, method, patches, config, checkpoint)
     torch.set_float32_matmul_precision("high")
     with quiet_lightning(), stop_on_signal(module):
@@ -106,7 +116,11 @@ def fit(
             raise
     if module.average is not None:
         network.load_state_dict(module.average.module.state_dict())
-    return Summary(trainer.global_step, module.elapsed, module.interrupted, module.read_terms())
+    if method.warm and module.rule is not None:
+        module.rule.keep_better(network, before)
+    return Summary(
+        trainer.global_step, module.elapsed, module.interrupted, module.done_at is not None, module.read_terms()
+    )
 
 
 class Training(lightning.LightningModule):
@@ -126,6 +140,9 @@ class Training(lightning.LightningModule):
         self.elapsed, self.started = 0.0, 0.0
         self.interrupted = False
         self.progress = 0.0
+        self.rule: StopRule | None = None
+        self.rule_errors: list[float] = []
+        self.done_at: float | None = None  # share of the budget
         self.terms: dict[str, Tensor] = {}
 
     def train_dataloader(self) -> Any:
@@ -143,6 +160,9 @@ class Training(lightning.LightningModule):
             self.generator.set_state(self.generator_state)
         else:  # workers draw different patches, also after a resume
             self.generator.manual_seed(self.config.seed + 1000 * self.global_rank + 1_000_003 * self.global_step)
+        if self.trainer.is_global_zero:
+            self.rule = StopRule(self.patches, self.method.facts, self.config.seed)
+            self.rule.errors = self.rule_errors
         self.started = time.monotonic() - self.elapsed
         self.handle_signals()  # again: Lightning has put its own handler of SIGTERM before ours
 
@@ -177,10 +197,19 @@ class Training(lightning.LightningModule):
         if self.average is not None:
             self.average.update_parameters(self.network)
         self.elapsed = time.monotonic() - self.started
-        done, stop, save = self._share_done(), self.interrupted, time.monotonic() - self.saved >= CHECKPOINT_SECONDS
+        share = self._share_done()
+        if (
+            self.config.early_stop
+            and self.rule is not None
+            and self.done_at is None
+            and self.rule.due(self.global_step)
+        ):
+            done = self.rule.is_done(self.network if self.average is None else self.average.module)
+            self.done_at = share if done else None
+        now, stop, save = self._progress(share), self.interrupted, time.monotonic() - self.saved >= CHECKPOINT_SECONDS
         if self.trainer.world_size > 1:  # all workers must agree, or learning rates drift apart and saving deadlocks
-            done, stop, save = self.trainer.strategy.broadcast((done, stop, save))
-        self.progress, self.interrupted = done, stop
+            now, stop, save = self.trainer.strategy.broadcast((now, stop, save))
+        self.progress, self.interrupted = now, stop
         if self.progress >= 1 or stop:
             self.interrupted = self.progress < 1
             self.trainer.should_stop = True
@@ -193,6 +222,8 @@ class Training(lightning.LightningModule):
         checkpoint["noise2same"] = {
             "elapsed": self.elapsed,
             "progress": self.progress,
+            "errors": self.rule_errors,
+            "done_at": self.done_at,
             "generator": self.generator.get_state(),
             "terms": self.terms,
         }
@@ -201,6 +232,7 @@ class Training(lightning.LightningModule):
         state = checkpoint["noise2same"]
         self.elapsed, self.progress = state["elapsed"], state["progress"]
         self.generator_state, self.terms = state["generator"], state["terms"]
+        self.rule_errors, self.done_at = state["errors"], state["done_at"]
 
     def _save(self, path: Path) -> None:
         """Write the state of the run to `path`, whole or not at all; only the first worker writes."""
@@ -218,6 +250,23 @@ class Training(lightning.LightningModule):
         assert self.config.minutes is not None, "a budget is in steps or in minutes"
         return self.elapsed / (60 * self.config.minutes)
 
+    def _buys_nothing(self) -> bool:
+        """Whether it is time to ask the stop rule, and it says that more training buys nothing."""
+        if self.rule is None or not self.config.early_stop or not self.rule.due(self.global_step):
+            return False
+        return self.rule.is_done(self.network if self.average is None else self.average.module)
+
+    def _progress(self, share: float) -> float:
+        """How far the run is, from 0 to 1, when a share of its budget is used.
+
+        The two are the same until the stop rule is content. Then the rest of the schedule is run through in `LAST` of
+        the time that was used before: the learning rate must fall to zero once, or the weights stay noisy.
+        """
+        if self.done_at is None:
+            return share
+        rest = 1 - self.done_at
+        return self.done_at + (share - self.done_at) * max(1.0, rest / (LAST * self.done_at))
+
     def _schedule(self) -> float:
         """Share of the learning rate to use at this progress through the budget."""
         if self.config.schedule == "halving":
@@ -229,66 +278,6 @@ class Training(lightning.LightningModule):
         """Exponential moving average whose memory is short at first, so that a short run is not ruled by its start."""
         decay = min(self.config.ema, (1 + self.global_step) / (10 + self.global_step))
         get_ema_multi_avg_fn(decay)(averages, currents, count)
-
-
-class ProgressBar(lightning.Callback):
-    """A live bar with the loss terms and the time left; ten plain lines where there is no terminal."""
-
-    def on_train_start(self, trainer: lightning.Trainer, module: lightning.LightningModule) -> None:
-        if not trainer.is_global_zero:
-            return
-        self.console = Console(stderr=True)
-        self.bar = Progress(
-            TextColumn("Training"),
-            BarColumn(),
-            TaskProgressColumn(),
-            TextColumn("{task.fields[terms]}"),
-            TimeRemainingColumn(),
-            console=self.console,
-            disable=not self.console.is_terminal,
-        )
-        self.task = self.bar.add_task("", total=1.0, terms="")
-        self.bar.start()
-        self.printed = 0
-
-    def on_train_batch_end(self, trainer: lightning.Trainer, module: lightning.LightningModule, *_: Any) -> None:
-        if trainer.is_global_zero and trainer.global_step % 5 == 0:
-            self.show(trainer, module)
-
-    def on_train_end(self, trainer: lightning.Trainer, module: lightning.LightningModule) -> None:
-        if trainer.is_global_zero:
-            self.show(trainer, module)
-            self.bar.stop()
-
-    def on_exception(self, trainer: lightning.Trainer, module: lightning.LightningModule, exception: Any) -> None:
-        if trainer.is_global_zero and hasattr(self, "bar"):
-            self.bar.stop()
-
-    def show(self, trainer: lightning.Trainer, module: lightning.LightningModule) -> None:
-        assert isinstance(module, Training)
-        terms = "  ".join(f"{name} {value:.4f}" for name, value in module.read_terms().items())
-        self.bar.update(self.task, completed=min(module.progress, 1.0), terms=f"step {trainer.global_step}  {terms}")
-        tenths = min(10, int(10 * module.progress))
-        if tenths > self.printed and not self.console.is_terminal:
-            self.printed = tenths
-            self.console.print(f"Training {10 * tenths:3d} %  step {trainer.global_step}  {terms}", highlight=False)
-
-
-def loggers(folder: Path, resume: bool) -> list[Logger]:
-    """CSV always, TensorBoard where it is installed."""
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise InputError(f"The folder {folder} for the log cannot be made: {error.strerror}; choose another.") from None
-    csv, file = CSVLogger(folder, name="", version=""), folder / "metrics.csv"
-    if resume and getattr(rank_zero_only, "rank", 0) == 0 and file.is_file():
-        before = file.read_bytes()
-        assert csv.experiment  # it deletes what an earlier run has written
-        file.write_bytes(before)
-    found: list[Logger] = [csv]
-    if find_spec("tensorboard"):
-        found.append(TensorBoardLogger(folder, name="", version=""))
-    return found
 
 
 @contextmanager

@@ -15,7 +15,7 @@ from noise2same.config import Config
 from noise2same.errors import InputError
 from noise2same.io import Image
 from noise2same.methods import Facts
-from noise2same.noise.estimate import noise_sigma
+from noise2same.noise.estimate import NoiseLevel, noise_level
 from noise2same.normalize import Normalization, fill_invalid
 
 PIXELS = 2**28
@@ -33,8 +33,12 @@ class TrainingData:
     """False on NaN and infinite pixels, which are filled in the slabs; None where there are none."""
     normalization: Normalization
     """Statistics of all slabs together."""
-    sigma: float
-    """Standard deviation of the noise in normalised units, told by the user or estimated."""
+    noise: NoiseLevel
+    """Level of the noise in normalised units, told by the user or estimated."""
+
+    def __str__(self) -> str:
+        values = sum(slab.size for slab in self.slabs) / 1e6
+        return f"{values:.2f} million values, noise level {self.noise.sigma:.2f} of the image's standard deviation"
 
     def facts(self) -> Facts:
         """What a method is told of the images."""
@@ -43,7 +47,8 @@ class TrainingData:
         return Facts(
             len(spatial),
             channels,
-            sigma=self.sigma,
+            sigma=self.noise.sigma,
+            slope=self.noise.slope,
             scale=float(std),
             black=float(-mean / std),
             low=float(min(slab.min() for slab in self.slabs)),
@@ -73,7 +78,7 @@ def prepare(images: list[Image], config: Config, targets: list[Image] | None = N
         None if wanted is None else [scale.apply(slab) for scale, slab in zip(scales, wanted, strict=True)],
         finite if bad else None,
         pooled,
-        noise_level(raw, scales, config.sigma),
+        level_of(raw, scales, config.sigma),
     )
 
 
@@ -95,9 +100,10 @@ def read_slabs(images: list[Image], limit: int, height: int) -> list[NDArray[Any
     return [places[i][0].read(places[i][1], places[i][1] + height) for i in chosen]
 
 
-def noise_level(raw: list[NDArray[Any]], scales: list[Normalization], sigma: float | None) -> float:
-    """Noise in normalised units: `sigma`, given in those of the images, or the median estimate of up to 64 slabs."""
+def level_of(raw: list[NDArray[Any]], scales: list[Normalization], sigma: float | None) -> NoiseLevel:
+    """Noise in normalised units: `sigma`, given in those of the images, or the median estimates of up to 64 slabs."""
     if sigma is not None:
-        return float(np.mean([sigma / np.asarray(scale.std) for scale in scales]))
+        return NoiseLevel(float(np.mean([sigma / np.asarray(scale.std) for scale in scales])), 0.0)
     chosen = range(0, len(raw), -(-len(raw) // 64))
-    return float(np.median([noise_sigma(scales[i].apply(raw[i])) for i in chosen]))
+    levels = [noise_level(scales[i].apply(raw[i])) for i in chosen]
+    return NoiseLevel(*map(float, np.median(levels, axis=0)))

@@ -8,7 +8,7 @@ from torch import nn
 
 from noise2same.config import Config
 from noise2same.methods import Facts
-from noise2same.methods.noise2same import Noise2Same, local_root, mean_square, root
+from noise2same.methods.noise2same import Noise2Same, covariance_bound
 from noise2same.networks.unet import UNet
 from noise2same.patches import Batch
 
@@ -70,9 +70,22 @@ def test_value_of_the_equation_for_the_identity():
 def test_local_roots_are_a_tighter_bound_and_the_same_where_nothing_varies(shape):
     where = torch.rand(shape, generator=torch.Generator().manual_seed(0)) < 0.3
     uneven = torch.linspace(0, 3, shape[-1]).expand(shape)
-    assert local_root(uneven, where) < 0.98 * root(mean_square(uneven, where))
-    torch.testing.assert_close(local_root(torch.full(shape, 0.7), where), torch.tensor(0.7))
-    assert local_root(uneven, torch.zeros_like(where)) == 0
+    noise = torch.full(shape, 0.25)
+    batch, local = (covariance_bound(uneven, noise, where, local=local) for local in (False, True))
+    assert local < 0.98 * batch
+    even = covariance_bound(torch.full(shape, 0.7), noise, where, local=True)
+    torch.testing.assert_close(even, torch.tensor(0.5 * 0.7), rtol=1e-4, atol=1e-5)
+    assert covariance_bound(uneven, noise, torch.zeros_like(where), local=True) < 1e-4
+
+
+def test_the_bound_is_weaker_where_there_is_less_noise():
+    x = torch.linspace(-2, 2, 64).expand(4, 1, 64, 64)
+    told = {sigma: Noise2Same(Config(), Facts(2, 1, sigma=0.5, slope=slope)) for sigma, slope in ((0, 0.0), (1, 0.12))}
+    even, uneven = (method.noise.variance(x) for method in told.values())
+    assert even.mean().item() == pytest.approx(uneven.mean().item(), rel=1e-3) == pytest.approx(0.25, rel=1e-3)
+    assert uneven[..., 0].max() < 0.05 and uneven[..., -1].min() > 0.45
+    constant = Noise2Same(Config(lambda_inv=1.0), Facts(2, 1, sigma=0.5, slope=0.12))
+    assert constant.noise.variance(x).std() == 0
 
 
 def test_one_root_over_the_batch_is_the_paper_s_own():
@@ -83,7 +96,8 @@ def test_one_root_over_the_batch_is_the_paper_s_own():
 
 def test_gradients_are_finite_where_the_invariance_is_zero():
     value = torch.zeros((), requires_grad=True)
-    root(value).backward()
+    everywhere = torch.ones(1, 1, 8, 8, dtype=torch.bool)
+    covariance_bound(value.expand(1, 1, 8, 8), torch.ones(1, 1, 8, 8), everywhere, local=True).backward()
     assert torch.isfinite(value.grad)
     network = UNet(2, 1, features=4, levels=2, block="plain")
     nn.init.zeros_(network.head[-1].weight)

@@ -15,6 +15,7 @@ from noise2same import __version__, io
 from noise2same.apps.files import made_folder, plan_outputs
 from noise2same.apps.options import (
     Axes,
+    FromScratch,
     Inputs,
     Json,
     LambdaInv,
@@ -67,6 +68,7 @@ def denoise(
     seed: Seed = None,
     sigma: Sigma = None,
     lambda_inv: LambdaInv = None,
+    from_scratch: FromScratch = False,
     settings: Settings = None,
     log: Log = None,
     resume: Resume = False,
@@ -82,6 +84,7 @@ def denoise(
         "seed": seed,
         "sigma": sigma,
         "lambda_inv": lambda_inv,
+        "from_scratch": from_scratch or None,
     }
     config = configure(settings, **training)
     training |= {"set": settings or None, "log": log, "resume": resume or None}
@@ -143,6 +146,7 @@ def train(
     seed: Seed = None,
     sigma: Sigma = None,
     lambda_inv: LambdaInv = None,
+    from_scratch: FromScratch = False,
     settings: Settings = None,
     log: Log = None,
     resume: Resume = False,
@@ -161,6 +165,7 @@ def train(
         seed=seed,
         sigma=sigma,
         lambda_inv=lambda_inv,
+        from_scratch=from_scratch or None,
     )
     model = model.expanduser()
     if model.suffix != ".safetensors":

@@ -43,6 +43,7 @@ Settings = Annotated[
         rich_help_panel="Training",
     ),
 ]
+FromScratch = Annotated[bool, setting("from_scratch", "--from-scratch")]
 Log = Annotated[
     Path | None, typer.Option(help="Folder for loss curves: CSV, and TensorBoard's.", rich_help_panel="Training")
 ]

@@ -22,7 +22,9 @@ class Facts:
     dims: int
     channels: int
     sigma: float = 0.0
-    """Standard deviation of the noise, told or estimated."""
+    """Standard deviation of the noise, told or estimated: the root of its mean variance."""
+    slope: float = 0.0
+    """By how much the variance of the noise grows with the intensity."""
     scale: float = 1.0
     """Standard deviation of the images in their own units, the mean over channels: what a normalised unit is worth."""
     black: float = 0.0
@@ -30,6 +32,10 @@ class Facts:
     low: float = -1.0
     high: float = 1.0
     """The ends of the range of the data."""
+
+    def variance(self, image: Tensor) -> Tensor:
+        """Variance of the noise at each pixel of an image; its mean is σ², because the mean of all images is 0."""
+        return (self.sigma**2 + self.slope * image).clamp(min=1e-2 * self.sigma**2 + 1e-6)
 
 
 class Method:
@@ -61,6 +67,10 @@ class Method:
             hint = ": give axes with S instead of Z to take them plane by plane." if facts.dims == 3 else "."
             raise InputError(f"{config.method} takes {self.dims[0]}D images only, not {facts.dims}D ones{hint}")
         self.config, self.facts = config, facts
+        self.adapts = False
+        """Whether training may begin with a starter network (`starter.py`): where that measures better."""
+        self.warm = False
+        """Whether the network to be trained has been trained before."""
 
     def network(self) -> nn.Module:
         """Untrained network for these settings and images; what its forward returns is the denoised image."""

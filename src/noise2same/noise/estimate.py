@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from skimage.filters import gaussian
@@ -20,8 +22,22 @@ MAX_PLANES = 64
 Array = NDArray[np.float64]
 
 
+class NoiseLevel(NamedTuple):
+    """How strong the noise is, in the units of the image."""
+
+    sigma: float
+    """Root of the mean variance of the noise over the image."""
+    slope: float
+    """By how much the variance grows with the intensity: 0 for Gaussian noise, the gain of a detector for photons."""
+
+
 def noise_sigma(image: ArrayLike) -> float:
-    r"""Standard deviation of the white noise in noisy images, pooled over images and channels.
+    """Standard deviation of the noise: `noise_level` without its slope."""
+    return noise_level(image).sigma
+
+
+def noise_level(image: ArrayLike) -> NoiseLevel:
+    r"""Level of the white noise in noisy images, pooled over images and channels.
 
     Each XY plane is filtered with Immerkær's kernel, which is blind to slopes and edges along the axes and keeps the
     standard deviation of white noise,
@@ -32,6 +48,7 @@ def noise_sigma(image: ArrayLike) -> float:
     Those alone would mostly be the dark ones, where photon noise is weak: the blocks are first sorted by brightness
     into 8 levels of equal size, the flattest tenth of every level (3 blocks at least) is kept, and the levels' mean
     squares r² are averaged. Noise that depends on the signal thus gives the root of its mean variance over the image.
+    A line through the levels, variance against brightness, tells how it depends on it.
 
     Blocks that are constant in most places (a masked or saturated background) and NaN or infinite pixels are left out.
 
@@ -42,9 +59,10 @@ def noise_sigma(image: ArrayLike) -> float:
 
     Returns
     -------
-    float
-        The root mean square over channels of the median over images; 0 if everything is constant. Planes under 3 pixels
-        a side cannot tell noise from signal and give their plain standard deviation, an upper bound.
+    NoiseLevel
+        The standard deviation is the root mean square over channels of the median over images; 0 if everything is
+        constant. Planes under 3 pixels a side cannot tell noise from signal and give their plain standard deviation, an
+        upper bound. The slope is never negative.
 
     References
     ----------
@@ -55,25 +73,30 @@ def noise_sigma(image: ArrayLike) -> float:
         raise InputError(f"a noise estimate needs pixels in 2 to 5 dimensions, but the shape is {array.shape}.")
     samples, channels = array.shape[:2] if array.ndim >= 4 else (1, 1)
     volumes = array.reshape(samples, channels, -1, *array.shape[-2:])
-    variances = np.array([[_variance(volumes[n, c]) for c in range(channels)] for n in range(samples)])
-    return float(np.sqrt(np.mean(np.median(variances, axis=0))))
+    levels = [[_levels(volumes[n, c]) for c in range(channels)] for n in range(samples)]
+    variances = [[float(variance.mean()) for _, variance in image] for image in levels]
+    sigma = float(np.sqrt(np.mean(np.median(variances, axis=0))))
+    brightness, variance = np.hstack([level - level.mean(axis=1, keepdims=True) for one in levels for level in one])
+    run = float(brightness @ brightness)
+    return NoiseLevel(sigma, max(0.0, float(brightness @ variance) / run) if run > 0 else 0.0)
 
 
-def _variance(volume: NDArray[np.generic]) -> float:
-    """Noise variance of one channel of one image, (Z, Y, X)."""
+def _levels(volume: NDArray[np.generic]) -> Array:
+    """Brightness and noise variance at the levels of brightness of one channel of an image, (Z, Y, X): (2, levels)."""
     depth, *plane = volume.shape
     chosen = np.linspace(0, depth - 1, min(depth, MAX_PLANES)).round().astype(int)
     if min(plane) < 3:
         pixels = np.asarray(volume[chosen], dtype=np.float64)
         finite = pixels[np.isfinite(pixels)]
-        return float(finite.var()) if finite.size else 0.0
+        return np.array([[finite.mean()], [finite.var()]]) if finite.size else np.zeros((2, 1))
     statistics = [_block_statistics(np.asarray(volume[z], dtype=np.float64)) for z in chosen]
     brightness, texture, variance = np.concatenate(statistics, axis=1)
     if brightness.size == 0:
-        return 0.0
+        return np.zeros((2, 1))
     order = np.argsort(brightness)
     levels = np.array_split(order, np.clip(len(order) // LEVELS, 1, LEVELS))
-    return float(np.mean([variance[_smoothest(level, texture)].mean() for level in levels]))
+    flat = [_smoothest(level, texture) for level in levels]
+    return np.array([[values[level].mean() for level in flat] for values in (brightness, variance)])
 
 
 def _smoothest(level: NDArray[np.intp], texture: Array) -> NDArray[np.intp]:

@@ -1,0 +1,106 @@
+"""Does training stop at the right time? Each image alone, with the defaults, until it stops, and three times as long.
+
+Budgets are in steps, so that the result does not depend on how busy the machine is.
+"""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Callable
+from typing import Any
+
+import imageio.v3 as imageio
+import numpy as np
+import record
+import tifffile
+import torch
+from skimage import data
+from torch import nn
+
+from noise2same import Config, Denoiser, training
+from noise2same.metrics import psnr_affine
+from noise2same.noise.synthesise import gaussian, poisson_gaussian
+from noise2same.stopping import StopRule
+
+MOST = 2000
+"""Steps at which training ends in any case."""
+
+
+def synthetic(clean: Any, add: Callable[..., Any], *noise: float) -> tuple[Any, Any]:
+    clean = clean.astype(np.float32)
+    return clean, add(clean, *noise, np.random.default_rng(0))
+
+
+def volume() -> Any:
+    neuron = tifffile.imread(record.DATA / "real3d" / "neuron_25pct.tif").astype(np.float32)
+    return 255 * (neuron - neuron.min()) / np.ptp(neuron)
+
+
+def real(clean: str, noisy: str) -> tuple[Any, Any]:
+    clean, noisy = (imageio.imread(record.DATA / name).astype(np.float32) for name in (clean, noisy))
+    return clean, noisy
+
+
+SETS: dict[str, tuple[str, Callable[[], tuple[Any, Any]]]] = {  # axes, and what makes the clean and the noisy image
+    "camera, σ = 25": ("YX", lambda: synthetic(data.camera(), gaussian, 25)),
+    "Barbara, σ = 25": ("YX", lambda: synthetic(record.grey_images("bsd/Set12")[8], gaussian, 25)),
+    "house, Poisson": ("YX", lambda: synthetic(record.grey_images("bsd/Set12")[1], poisson_gaussian, 8.0, 5.0)),
+    "cat, RGB, σ = 25": ("YXC", lambda: synthetic(data.chelsea(), gaussian, 25)),
+    "neuron, 3D, Poisson-Gaussian": ("ZYX", lambda: synthetic(volume(), poisson_gaussian, 2.0, 10.0)),
+    "w2s, real": ("YX", lambda: real("w2s24/avg400/010_0.png", "w2s24/avg1/010_0.png")),
+    "fmd confocal, real": ("YX", lambda: real("fmd48/gt/Confocal_FISH.png", "fmd48/raw/Confocal_FISH_1.png")),
+}
+
+
+def measure(name: str) -> dict[str, Any]:
+    """A row, and the PSNR (after an affine fit, as the real references need) at every estimate of the long run."""
+    torch.set_num_threads(1)
+    axes, make = SETS[name]
+    clean, noisy = make()
+    points: list[dict[str, float]] = []
+
+    def scored(model: Denoiser) -> float:
+        return round(psnr_affine(clean, model.denoise(noisy, axes)), 2)
+
+    class Watching(StopRule):
+        """Looks at the clean image too, and never stops."""
+
+        def is_done(self, network: nn.Module) -> bool:
+            super().is_done(network)
+            model = Denoiser(long.config)
+            model.axes, model.channels, model.normalization = long.axes, long.channels, long.normalization
+            model.network = network
+            points.append({"dB": scored(model), "estimated error": self.errors[-1]})
+            return False
+
+    stopped = Denoiser(Config(steps=MOST)).fit(noisy, axes, progress=False)
+    steps = stopped.summary["steps"]
+    long = Denoiser(Config(steps=3 * steps))
+    training.StopRule = Watching  # type: ignore[misc]
+    long.fit(noisy, axes, progress=False)
+    last = scored(long)
+    best = max(last, *(point["dB"] for point in points))
+    return {
+        "data": name,
+        "begins": "warm" if stopped.summary["warm"] else "from scratch",
+        "steps": steps,
+        "PSNR (dB)": scored(stopped),
+        "after 3 × the steps (dB)": last,
+        "best of the long run (dB)": best,
+        "lost (dB)": round(best - scored(stopped), 2),
+        "raw": {"points": points},
+    }
+
+
+def main() -> None:
+    argparse.ArgumentParser(description=__doc__).parse_args()
+    rows = record.side_by_side(measure, SETS)
+    text = (
+        f"# When to stop\n\nEach image alone, with the defaults, until training ends by itself ({MOST} steps at most), "
+        "and a run three times as long, with the best of its points. PSNR after an affine fit to the clean image."
+    )
+    record.write("stopping", rows, text)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,93 @@
+"""When training is done: an estimate of the error against the unknown clean images, and what the last steps bought."""
+
+from __future__ import annotations
+
+import math
+from copy import deepcopy
+
+import torch
+from torch import Tensor, nn
+
+from noise2same.methods import Facts
+from noise2same.patches import Patches
+from noise2same.risk import covariance, small_change
+
+BATCHES = 8
+"""How many batches of patches the error is estimated on, always the same ones."""
+DENSITY = 0.05
+"""Fraction of their pixels that are changed for it."""
+FIRST = 100
+"""Step of the first estimate."""
+PER_DOUBLING = 4
+"""Estimates while the number of steps doubles."""
+GAIN = 0.05
+"""dB that the last doubling must have bought for training to go on: a run three times as long then buys about 0.1."""
+
+
+class StopRule:
+    """Ends training when a doubling of its steps bought less than `GAIN` dB of the error against the clean images.
+
+    The loss on noisy images cannot tell, as most of it is the noise; the estimate of `risk.py` can. Patches, J and
+    change are drawn once: so what differs between two estimates is the network alone, and a wrong noise level cancels
+    in their difference to first order.
+
+    Parameters
+    ----------
+    patches : Patches
+        The training images.
+    facts : Facts
+        Uses `sigma` and `slope`.
+    seed : int
+        Of the patches to judge by.
+    """
+
+    def __init__(self, patches: Patches, facts: Facts, seed: int) -> None:
+        generator = torch.Generator(patches.device).manual_seed(seed)
+        self.batches = [patches.draw(generator) for _ in range(BATCHES)]
+        variances = [facts.variance(batch.x) for batch in self.batches]
+        self.changes = [
+            small_change(batch.x, variance, DENSITY, batch.valid, generator)
+            for batch, variance in zip(self.batches, variances, strict=True)
+        ]
+        means = [mean_of(variance, batch.valid) for batch, variance in zip(self.batches, variances, strict=True)]
+        self.variance = torch.stack(means).mean()
+        self.errors: list[float] = []
+
+    def due(self, step: int) -> bool:
+        """Whether it is time for the next estimate."""
+        return step >= FIRST * 2 ** (len(self.errors) / PER_DOUBLING)
+
+    def is_done(self, network: nn.Module) -> bool:
+        """Estimate the error of a network once more; whether the last doubling of steps was not worth it."""
+        self.errors.append(self.error(network))
+        if len(self.errors) <= PER_DOUBLING:
+            return False
+        before, now = self.errors[-1 - PER_DOUBLING], self.errors[-1]
+        least = 0.02 * float(self.variance)  # below which the estimate is not exact enough to divide by
+        return 10 * math.log10(max(before, least) / max(now, least)) < GAIN
+
+    def keep_better(self, network: nn.Module, before: dict[str, Tensor]) -> None:
+        """Give a network back the weights it had before, if its error is estimated to have been smaller."""
+        now, error = deepcopy(network.state_dict()), self.error(network)
+        network.load_state_dict(before)
+        if error < self.error(network):
+            network.load_state_dict(now)
+
+    @torch.no_grad()
+    def error(self, network: nn.Module) -> float:
+        """Mean squared error against the clean images, estimated; in normalised units."""
+        was_training = network.training
+        network.eval()
+        squares, responses = [], []
+        for batch, change in zip(self.batches, self.changes, strict=True):
+            f_x = network(batch.x)
+            squares.append(mean_of((f_x - batch.x).square(), batch.valid))
+            responses.append(network(batch.x + change) - f_x)
+        network.train(was_training)
+        dependence = covariance(torch.stack(self.changes), torch.stack(responses), self.variance)
+        return float(torch.stack(squares).mean() - self.variance + 2 * dependence)
+
+
+def mean_of(values: Tensor, where: Tensor | None) -> Tensor:
+    """Mean over the pixels `where` is true, or over all."""
+    return values.mean() if where is None else (values * where).sum() / where.sum().clamp(min=1)

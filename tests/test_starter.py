@@ -1,0 +1,81 @@
+"""Training begins with a trained network where there is one, which helps, and only where nothing speaks against it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from skimage import data
+
+import noise2same
+from noise2same import Config, Denoiser, starter
+from noise2same.metrics import psnr
+from noise2same.networks.unet import UNet
+from noise2same.noise.synthesise import gaussian
+
+NOISY = gaussian(data.coins()[:128, :128].astype(np.float32), 25, np.random.default_rng(0))
+
+
+@pytest.mark.parametrize("channels", [1, 3])
+def test_the_default_networks_in_2d_have_one(channels):
+    config = Config()
+    network = UNet(2, channels, features=config.features, levels=config.levels, block=config.block)
+    before = torch.cat([value.flatten().float() for value in network.state_dict().values()])
+    assert starter.begin(network)
+    assert not torch.equal(before, torch.cat([value.flatten().float() for value in network.state_dict().values()]))
+
+
+@pytest.mark.parametrize(
+    ("dims", "channels", "options"),
+    [(3, 1, {}), (2, 2, {}), (2, 1, {"features": 8}), (2, 1, {"levels": 2}), (2, 1, {"finest_skip": False})],
+)
+def test_other_networks_have_none(dims, channels, options):
+    assert not starter.begin(UNet(dims, channels, **{"features": 16, "levels": 3, "block": "plain"} | options))
+
+
+def test_they_are_small():
+    files = list((Path(noise2same.__file__).parent / "starters").iterdir())
+    assert {file.name for file in files} == {"grey.safetensors", "colour.safetensors"}
+    assert sum(file.stat().st_size for file in files) < 3e6
+
+
+@pytest.mark.parametrize(
+    ("options", "warm"),
+    [
+        ({}, True),
+        ({"sigma": 25.0}, True),
+        ({"from_scratch": True}, False),
+        ({"lambda_inv": 2.0}, False),
+        ({"method": "noise2void"}, False),
+        ({"features": 8}, False),
+    ],
+)
+def test_who_begins_with_it(options, warm):
+    told = []
+    model = Denoiser(Config(steps=1, **options)).fit(NOISY, progress=False, say=told.append)
+    assert model.summary["warm"] == warm
+    assert ("beginning with a trained network" if warm else "from scratch") in told[0]
+
+
+@pytest.mark.parametrize(
+    ("clean", "axes"), [(data.coins()[:256, :256], "YX"), (data.astronaut()[:128, 150:350], "YXC")]
+)
+def test_a_few_steps_are_enough(clean, axes):
+    noisy = gaussian(clean, 25, np.random.default_rng(0))
+    scores = {}
+    for scratch in (False, True):
+        model = Denoiser(Config(steps=30, from_scratch=scratch)).fit(noisy, axes, progress=False)
+        scores[scratch] = psnr(clean, model.denoise(noisy, axes), data_range=255)
+    assert scores[False] > scores[True] + 0.5
+    assert scores[False] > psnr(clean, noisy, data_range=255) + 7
+
+
+def test_training_further_does_not_make_it_worse():
+    clean = data.coins()[:128, :128]
+    model = Denoiser(Config(steps=150, features=8)).fit(NOISY, progress=False)
+    before = psnr(clean, model.denoise(NOISY), data_range=255)
+    model.fit(NOISY, resume=True, progress=False)
+    assert model.summary["warm"]
+    assert psnr(clean, model.denoise(NOISY), data_range=255) > before - 0.1

@@ -1,0 +1,83 @@
+"""The error against the unknown clean image is estimated well, and training ends when it falls no further."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+from skimage import data
+from torch import nn
+
+from noise2same import Config, Denoiser
+from noise2same.methods import Facts
+from noise2same.metrics import psnr
+from noise2same.networks.unet import Blur
+from noise2same.noise.synthesise import gaussian
+from noise2same.patches import Patches
+from noise2same.stopping import FIRST, PER_DOUBLING, StopRule
+
+SIGMA = 0.5
+
+
+class Mix(nn.Module):
+    """Some of the image and the rest of its blur: the more of the image, the more of the noise and of the signal."""
+
+    def __init__(self, share):
+        super().__init__()
+        self.share, self.blur = share, Blur((1.0, 1.0))
+
+    def forward(self, x):
+        return self.share * x + (1 - self.share) * self.blur(x)
+
+
+@pytest.fixture(scope="module")
+def pair():
+    clean = torch.from_numpy(data.camera().astype(np.float32))[None, None]
+    clean = (clean - clean.mean()) / clean.std()
+    return clean, clean + SIGMA * torch.randn(clean.shape, generator=torch.Generator().manual_seed(0))
+
+
+def rule(noisy, **options):
+    return StopRule(Patches([noisy], patch=(64, 64), batch=16, **options), Facts(2, 1, sigma=SIGMA), seed=0)
+
+
+@pytest.mark.parametrize("share", [0.0, 0.2, 0.5, 1.0])
+def test_the_estimate_is_the_error_against_the_clean_image(pair, share):
+    clean, noisy = pair
+    network, watching = Mix(share), rule(noisy, targets=[clean])
+    truth = torch.cat([network(batch.x) - batch.target for batch in watching.batches]).square().mean()
+    assert watching.error(network) == pytest.approx(float(truth), rel=0.05)
+
+
+def test_invalid_pixels_do_not_count(pair):
+    noisy = pair[1]
+    spoilt, valid = noisy.clone(), torch.ones(noisy.shape, dtype=torch.bool)
+    spoilt[..., ::50], valid[..., ::50] = 100.0, False
+    network = nn.Identity()
+    assert rule(spoilt, valid=[valid]).error(network) == pytest.approx(SIGMA**2, rel=0.1)
+
+
+def test_is_done_when_a_doubling_of_the_steps_buys_nothing(pair):
+    watching, told = rule(pair[1]), []
+    for share in [0.9, 0.7, 0.5, 0.4, 0.35] + (PER_DOUBLING + 1) * [0.34]:
+        told.append(watching.is_done(Mix(share)))
+    assert told == [False] * (len(told) - 1) + [True]
+    assert not watching.due(FIRST) and watching.due(10**6)
+
+
+def test_worse_weights_are_not_kept(pair):
+    watching, network = rule(pair[1]), nn.Conv2d(1, 1, 1)
+    good, bad = ({"weight": torch.full((1, 1, 1, 1), w), "bias": torch.zeros(1)} for w in (0.8, 3.0))
+    for before, after in ((good, bad), (bad, good)):
+        network.load_state_dict(after)
+        watching.keep_better(network, before)
+        assert network.weight.item() == pytest.approx(0.8)
+
+
+def test_training_ends_before_its_budget_and_denoises():
+    clean = data.camera()[200:328, 200:328].astype(np.float32)
+    noisy = gaussian(clean, 25, np.random.default_rng(0))
+    model = Denoiser(Config(steps=3000, patch=32, batch=4)).fit(noisy, progress=False)
+    assert model.summary["stopped_early"] and not model.summary["interrupted"]
+    assert 2 * FIRST < model.summary["steps"] < 1500
+    assert psnr(clean, model.denoise(noisy), data_range=255) > psnr(clean, noisy, data_range=255) + 4
