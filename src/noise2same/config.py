@@ -113,7 +113,14 @@ class Config(BaseModel):
         Field(description="Statistics of all training images, kept with the model, or of each image by itself."),
     ] = "dataset"
     steps: Annotated[int | None, Field(ge=1, description="Training budget in steps.")] = None
-    minutes: Annotated[float | None, Field(gt=0, description="Training budget in minutes, if not in steps.")] = 5.0
+    minutes: Annotated[
+        float | None,
+        Field(
+            gt=0,
+            description="Training budget in minutes, if not in steps: by default 5, or half a minute for one picture "
+            "that begins with a trained network.",
+        ),
+    ] = None
     from_scratch: Annotated[
         bool, Field(description="Begin with random weights even where there is a network trained on other pictures.")
     ] = False
@@ -166,6 +173,10 @@ class Config(BaseModel):
             near = get_close_matches(str(options[name]), re.findall("'(.+?)'", what), n=1)
             meant = f" Did you mean {near[0]}?" if near else ""
             raise InputError(f"{name}={options[name]}: it should be {what}.{meant}") from None
+
+    def with_budget(self, minutes: float) -> Config:
+        """These settings, with a budget in minutes if they have none."""
+        return self if self.steps or self.minutes else self.model_copy(update={"minutes": minutes})
 
     def patch_of(self, dims: int) -> tuple[int, ...]:
         """Size of a patch in `dims` dimensions."""

@@ -180,7 +180,7 @@ class Denoiser:
             self.network,
             method,
             patches,
-            self.config,
+            self.config.with_budget(0.5 if method.warm and len(data.slabs) == 1 else 5.0),
             device=device,
             devices=devices,
             nodes=nodes,

@@ -8,6 +8,7 @@ import warnings
 import numpy as np
 import pytest
 import torch
+from skimage import data
 
 from noise2same import train
 from noise2same.device import precision
@@ -111,8 +112,8 @@ def test_when_it_does_not_compile_the_result_is_the_same_after_one_warning(monke
 
 
 def test_training_further_changes_what_is_predicted():
-    image = np.random.default_rng(0).normal(100, 20, (48, 48)).astype(np.float32)
-    model = train(image, steps=3, features=4, batch=2, patch=32, progress=False)
+    image = data.camera()[200:264, 200:264] + np.random.default_rng(0).normal(0, 25, (64, 64)).astype(np.float32)
+    model = train(image, steps=20, features=4, batch=2, patch=32, progress=False)
     before = model.denoise(image)
     model.fit(image, resume=True, progress=False)
     assert not np.array_equal(model.denoise(image), before)
