@@ -90,7 +90,7 @@ class Noise2Same(Method):
         """Terms for a network that was trained before: instead of its bound, the covariance itself as in `risk.py`.
 
         A network that starts well would be led away by the bound, whose best network leans on each pixel less than it
-        should: 0.3 dB below on the cameraman, where the covariance leads it 0.4 dB up.
+        should.
         """
         variance = self.noise.variance(part)
         change = small_change(part, variance, self.density, None if valid is None else valid[: len(part)], generator)
