@@ -68,6 +68,7 @@ class StopRule:
 
     def keep_better(self, network: nn.Module, before: dict[str, Tensor]) -> None:
         """Give a network back the weights it had before, if its error is estimated to have been smaller."""
+        network.to(self.variance.device)  # from which Lightning takes it at the end
         now, error = deepcopy(network.state_dict()), self.error(network)
         network.load_state_dict(before)
         if error < self.error(network):
