@@ -61,8 +61,8 @@ def main() -> None:
         {"image": f"mean of {len(some)}"} | {name: mean(some, name) for name in ways} for some in (rows, rows[:long])
     ]
     text = (
-        "# Each image of Set12 alone\n\nPSNR in dB at σ = 25, on all cores, with means over all images and over those that "
-        "have every figure. Minutes are the most that training may take; it ends when it is done."
+        "# Each image of Set12 alone\n\nPSNR in dB at σ = 25, on all cores, with means over all images and over those "
+        "that have every figure. Minutes are the most that training may take; it ends when it is done."
     )
     record.write("set12", [*means, *rows], text)
 
