@@ -19,6 +19,7 @@ from careamics_peer import PATCH, Peer
 from torch.utils.flop_counter import FlopCounterMode
 
 from noise2same import Config, Denoiser, training
+from noise2same.device import lay_out
 from noise2same.masking import FILLS, stratified
 from noise2same.methods.method import Facts, mean_square
 from noise2same.methods.noise2same import Noise2Same, root
@@ -48,7 +49,7 @@ def prediction_rows(shape: tuple[int, ...], features: int, repeats: int, peer: P
     Warm: networks are built, and have predicted the image once.
     """
     model = untrained(len(shape), features)
-    network, image, out = folded(model.new_network()), noise(*shape), np.empty(shape, np.float32)
+    network, image, out = lay_out(folded(model.new_network()), CPU), noise(*shape), np.empty(shape, np.float32)
     batches: list[torch.Tensor] = []
 
     def ours(engine: torch.nn.Module) -> float:
@@ -95,7 +96,7 @@ def training_rows(image: torch.Tensor, features: int, steps: int, repeats: int, 
         return x, FILLS["donut"](part, j, generator), j
 
     def bare() -> None:
-        network = model.new_network()
+        network = lay_out(model.new_network(), CPU)
         optimizer = torch.optim.Adam(network.parameters(), fused=True)
         for _ in range(steps):
             f_x, f_masked = network(torch.cat([x, masked])).split([len(x), len(masked)])

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Literal
 
 import torch
+from torch import nn
 
 
 def pick() -> torch.device:
@@ -20,6 +21,18 @@ def precision(device: torch.device) -> Literal["bf16-mixed", "32-true"]:
     """What to train in, in Lightning's words: bfloat16 where an NVIDIA GPU has it, as some CPUs claim in vain."""
     fast = device.type == "cuda" and torch.cuda.get_device_capability(device) >= (8, 0)
     return "bf16-mixed" if fast else "32-true"
+
+
+def lay_out(network: nn.Module, device: torch.device) -> nn.Module:
+    """Move a network to `device`, its weights channels-last there as the images are, but on an Apple GPU.
+
+    Otherwise each pass converts them, and a step of training takes up to 1.4 times as long.
+    """
+    formats = {4: torch.channels_last, 5: torch.channels_last_3d}
+    memory = formats.get(max((weights.ndim for weights in network.parameters()), default=0))
+    if device.type != "mps" and memory is not None:
+        network.to(memory_format=memory)  # type: ignore[call-overload]
+    return network.to(device)
 
 
 def describe(device: torch.device) -> str:

@@ -24,7 +24,7 @@ from torch.optim.swa_utils import AveragedModel, get_ema_multi_avg_fn
 
 from noise2same import io
 from noise2same.config import Config
-from noise2same.device import is_out_of_memory, precision
+from noise2same.device import is_out_of_memory, lay_out, precision
 from noise2same.errors import InputError
 from noise2same.methods import Method
 from noise2same.networks.unet import Norm, UNet
@@ -87,7 +87,7 @@ def fit(
     """
     if method.warm:
         config = config.model_copy(update={"learning_rate": WARM_RATE * config.learning_rate, "settle": 0.0})
-    before = deepcopy(network.state_dict())
+    before = deepcopy(lay_out(network, device).state_dict())
     module = Training(network, method, patches, config, checkpoint)
     torch.set_float32_matmul_precision("high")
     with quiet_lightning(), stop_on_signal(module):

@@ -11,7 +11,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn.utils.fusion import fuse_conv_bn_eval
 
-from noise2same.device import is_out_of_memory
+from noise2same.device import is_out_of_memory, lay_out
 from noise2same.networks.unet import BlurPool, Conv, Norm, Residual, UNet
 from noise2same.padding import on_multiples
 
@@ -21,7 +21,7 @@ WORTH_COMPILING = 2**30
 
 def ready(network: nn.Module, device: torch.device, pixels: int = 0) -> nn.Module:
     """Copy of a network for the prediction of so many pixels on `device`, run by the fastest engine that can."""
-    copy = folded(network).to(device)
+    copy = lay_out(folded(network), device)
     engine = choose(copy, device, pixels)
     if engine is None:
         return copy
