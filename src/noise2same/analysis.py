@@ -17,7 +17,7 @@ from torch.nn import functional
 from noise2same import axes as ax
 from noise2same import io, masking
 from noise2same.denoiser import Denoiser
-from noise2same.device import pick
+from noise2same.device import lay_out, pick
 from noise2same.errors import InputError
 from noise2same.networks.engines import folded
 from noise2same.normalize import Normalization, fill_invalid
@@ -103,7 +103,7 @@ def invariance_of(
     """
     if model.network is None:
         raise InputError("D(f) is measured on a trained network, and this denoiser has none.")
-    network, opened = folded(model.network).to(pick()), io.open_images(images, axes, fallback=model.axes)
+    network, opened = lay_out(folded(model.network), pick()), io.open_images(images, axes, fallback=model.axes)
     crops = (_crops(model, image, torch.Generator().manual_seed(seed)) for image in opened)
     return [invariance(network, crop.to(pick()), seed=seed) for crop in crops]
 

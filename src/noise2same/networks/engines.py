@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import warnings
 from copy import deepcopy
+from functools import cache
 from importlib.util import find_spec
 from typing import Any
 
@@ -107,7 +108,7 @@ class OpenVINO(nn.Module):
         image = opset13.parameter([-1, network.channels, *(-1,) * self.dims], name="image")
         model = openvino.Model([self.unet(network, image)], [image])
         options = {"INFERENCE_PRECISION_HINT": "f32", "INFERENCE_NUM_THREADS": torch.get_num_threads()}
-        self.compiled = openvino.Core().compile_model(model, "CPU", options)
+        self.compiled = core().compile_model(model, "CPU", options)
 
     def forward(self, x: Tensor) -> Tensor:
         """As of `UNet`."""
@@ -169,6 +170,14 @@ class OpenVINO(nn.Module):
     def biased(self, x: Any, bias: Tensor | None) -> Any:
         """`x` and one value more for each channel."""
         return x if bias is None else self.ops.add(x, array(bias.reshape(1, -1, *(1,) * self.dims)))
+
+
+@cache
+def core() -> Any:
+    """OpenVINO itself, once for all networks."""
+    import openvino
+
+    return openvino.Core()
 
 
 def array(weights: Tensor) -> Any:
