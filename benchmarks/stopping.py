@@ -76,7 +76,7 @@ def measure(name: str) -> dict[str, Any]:
     stopped = Denoiser(Config(steps=MOST)).fit(noisy, axes, progress=False)
     steps = stopped.summary["steps"]
     long = Denoiser(Config(steps=3 * steps))
-    training.StopRule = Watching  # type: ignore[misc]
+    training.StopRule = Watching
     long.fit(noisy, axes, progress=False)
     last = scored(long)
     best = max(last, *(point["dB"] for point in points))

@@ -25,7 +25,6 @@ from noise2same.methods import Facts, Method
 from noise2same.model_file import read_model, write_model
 from noise2same.networks.engines import ready
 from noise2same.normalize import Normalization
-from noise2same.patches import Patches
 from noise2same.prediction import predict, predict_whole
 from noise2same.training_data import prepare
 
@@ -161,13 +160,6 @@ class Denoiser:
         data = prepare(opened, self.config, None if target is None else io.open_pairs(opened, target, axes))
         self.normalization = data.normalization
         method = self.method(self.config, data.facts())
-        patches = Patches(
-            _tensors(data.slabs),
-            patch=self.config.patch_of(method.facts.dims),
-            batch=self.config.batch_of(method.facts.dims),
-            targets=None if data.targets is None else _tensors(data.targets),
-            valid=None if data.valid is None else _tensors(data.valid),
-        )
         self._prepared, method.warm = None, True
         if self.network is None:
             self.network = self._new_network(method)
@@ -179,7 +171,7 @@ class Denoiser:
         outcome = training.fit(
             self.network,
             method,
-            patches,
+            data.patches(self.config),
             self.config.with_budget(0.5 if method.warm and len(data.slabs) == 1 else 5.0),
             device=device,
             devices=devices,
@@ -347,7 +339,3 @@ class Denoiser:
                 else "give its axes, or use others"
             )
             raise InputError(f"{image.name} is {here}D (axes {image.axes}) but {other} {there}D; {hint}.")
-
-
-def _tensors(arrays: Sequence[Any]) -> list[torch.Tensor]:
-    return [torch.from_numpy(np.ascontiguousarray(array)) for array in arrays]

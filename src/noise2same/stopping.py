@@ -8,7 +8,7 @@ from copy import deepcopy
 import torch
 from torch import Tensor, nn
 
-from noise2same.methods import Facts
+from noise2same.methods.method import Facts, mean_square
 from noise2same.patches import Patches
 from noise2same.risk import covariance, small_change
 
@@ -49,7 +49,9 @@ class StopRule:
             small_change(batch.x, variance, DENSITY, batch.valid, generator)
             for batch, variance in zip(self.batches, variances, strict=True)
         ]
-        means = [mean_of(variance, batch.valid) for batch, variance in zip(self.batches, variances, strict=True)]
+        means = [
+            mean_square(variance.sqrt(), batch.valid) for batch, variance in zip(self.batches, variances, strict=True)
+        ]
         self.variance = torch.stack(means).mean()
         self.errors: list[float] = []
 
@@ -82,13 +84,8 @@ class StopRule:
         squares, responses = [], []
         for batch, change in zip(self.batches, self.changes, strict=True):
             f_x = network(batch.x)
-            squares.append(mean_of((f_x - batch.x).square(), batch.valid))
+            squares.append(mean_square(f_x - batch.x, batch.valid))
             responses.append(network(batch.x + change) - f_x)
         network.train(was_training)
         dependence = covariance(torch.stack(self.changes), torch.stack(responses), self.variance)
         return float(torch.stack(squares).mean() - self.variance + 2 * dependence)
-
-
-def mean_of(values: Tensor, where: Tensor | None) -> Tensor:
-    """Mean over the pixels `where` is true, or over all."""
-    return values.mean() if where is None else (values * where).sum() / where.sum().clamp(min=1)

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import math
 import warnings
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+import torch
 from numpy.typing import NDArray
 
 from noise2same import axes as ax
@@ -17,6 +19,7 @@ from noise2same.io import Image
 from noise2same.methods import Facts
 from noise2same.noise.estimate import NoiseLevel, noise_level
 from noise2same.normalize import Normalization, fill_invalid
+from noise2same.patches import Patches
 
 PIXELS = 2**28
 """Larger training sets are represented by about this many values, taken as evenly spread slabs."""
@@ -53,6 +56,17 @@ class TrainingData:
             black=float(-mean / std),
             low=float(min(slab.min() for slab in self.slabs)),
             high=float(max(slab.max() for slab in self.slabs)),
+        )
+
+    def patches(self, config: Config) -> Patches:
+        """Where batches of the slabs are drawn from."""
+        dims = self.slabs[0].ndim - 2
+        return Patches(
+            _tensors(self.slabs),
+            patch=config.patch_of(dims),
+            batch=config.batch_of(dims),
+            targets=None if self.targets is None else _tensors(self.targets),
+            valid=None if self.valid is None else _tensors(self.valid),
         )
 
 
@@ -107,3 +121,7 @@ def level_of(raw: list[NDArray[Any]], scales: list[Normalization], sigma: float 
     chosen = range(0, len(raw), -(-len(raw) // 64))
     levels = [noise_level(scales[i].apply(raw[i])) for i in chosen]
     return NoiseLevel(*map(float, np.median(levels, axis=0)))
+
+
+def _tensors(arrays: Sequence[NDArray[Any]]) -> list[torch.Tensor]:
+    return [torch.from_numpy(np.ascontiguousarray(array)) for array in arrays]

@@ -165,7 +165,7 @@ class OpenVINO(nn.Module):
                 channels = largest.get_partial_shape()[1].get_length()
                 kernel = array(module.kernel.expand(channels, *module.kernel.shape[1:]).unsqueeze(1))
                 return ops.group_convolution(pad, kernel, [2] * dims, none, none, once)
-        raise NotImplementedError(type(module).__name__)
+        raise NotImplementedError(type(module).__name__)  # which `ready` answers with PyTorch
 
     def biased(self, x: Any, bias: Tensor | None) -> Any:
         """`x` and one value more for each channel."""
