@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+import time
 from collections.abc import Sequence
 from concurrent.futures import ProcessPoolExecutor
 from functools import partial
@@ -23,6 +24,8 @@ from noise2same import Denoiser, io
 REFERENCE = 2048
 """Side of the image that the cost of all others is compared with."""
 GIGAPIXEL = 32768
+WARM_UP = 6.0
+"""Seconds; in the first of a process everything is slower."""
 
 
 def memory(field: str) -> float:
@@ -46,16 +49,18 @@ def write_noise(path: Path, side: int) -> None:
 def cost(side: int, folder: Path | None) -> tuple[float, float]:
     """Seconds to denoise side² pixels of uint8, in memory or from file to file, and MB by which memory grew at most.
 
-    The growth counts everything but the program and the network: the tiles at work, and in memory both images.
+    Warm: in memory, the same has been done for some seconds before, at least once. The growth counts everything but the
+    program and the network: the tiles at work, and in memory both images.
     """
     model = Denoiser()
     model.network = model.new_network()
     model.denoise(noise(64, 64))  # compiles the network
     before = memory("VmRSS")
-    model.denoise(noise(1024, 1024))  # the first tiles are cold
+    image, begin = noise(*(side, side) if folder is None else (REFERENCE, REFERENCE)), time.perf_counter()
+    while time.perf_counter() < begin + WARM_UP:
+        model.denoise(image, augment=False)
     if folder is None:
-        image = noise(side, side)
-        taken = timing.seconds(lambda: model.denoise(image))
+        taken = timing.seconds(lambda: model.denoise(image, augment=False))
     else:
         taken = timing.seconds(lambda: model.denoise(folder / "noisy.zarr", output=folder / "clean.zarr"))
     return taken, memory("VmHWM") - before

@@ -130,10 +130,12 @@ def test_ome_zarr_in_and_out(run: Run) -> None:
 
 def test_dtype_and_augment(run: Run, trained: Path) -> None:
     imageio.imwrite("in.png", noisy(40, 40))
-    assert run("denoise", "in.png", "-o", "plain.tif", "-m", trained, "--dtype", "float32")[0] == 0
+    assert run("denoise", "in.png", "-o", "plain.tif", "-m", trained, "--dtype", "float32", "--no-augment")[0] == 0
     assert run("denoise", "in.png", "-o", "mean.tif", "-m", trained, "--dtype", "float32", "--augment")[0] == 0
+    assert run("denoise", "in.png", "-o", "default.tif", "-m", trained, "--dtype", "float32")[0] == 0
     plain, mean = tifffile.imread("plain.tif"), tifffile.imread("mean.tif")
     assert plain.dtype == mean.dtype == np.float32
+    np.testing.assert_array_equal(tifffile.imread("default.tif"), mean)  # as it is small
     assert 0 < np.abs(plain - mean).max() < 255
 
 

@@ -148,8 +148,8 @@ def test_what_goes_wrong_in_writing_is_raised(row):
                 raise OSError("no space left on device")
             Full.left -= 1
 
-    image = np.ones((1700, 64), np.float32)
-    assert len(Tiles(1700, TILE[2][0], OVERLAP[2][0], 1).starts) == 4
+    image = np.ones((2400, 64), np.float32)
+    assert len(Tiles(2400, TILE[2][0], OVERLAP[2][0], 1).starts) == 4
     with pytest.raises(OSError, match="no space"):
         predict(Copy(), image, "YX", image.copy().view(Full), normalization=Normalization((0.0,), (1.0,)))
 

@@ -28,6 +28,9 @@ from noise2same.normalize import Normalization
 from noise2same.prediction import predict, predict_whole
 from noise2same.training_data import prepare
 
+SMALL = 2**20
+"""Pixels of an image that is denoised in eight orientations unless told otherwise: seconds, even on a CPU."""
+
 
 def train(
     images: Input | Sequence[Input],
@@ -199,7 +202,7 @@ class Denoiser:
         *,
         output: str | os.PathLike[str] | None = None,
         dtype: str = "same",
-        augment: bool = False,
+        augment: bool | None = None,
         advance: Callable[[float], None] = lambda share: None,
     ) -> Any:
         """Denoise one image in overlapping tiles.
@@ -215,8 +218,8 @@ class Denoiser:
             not at all.
         dtype : str
             "same" as the input (integers rounded and clipped), or the name of another, such as "float32".
-        augment : bool
-            Average over eight rotations and flips: slightly better, eight times slower.
+        augment : bool, optional
+            Average over eight rotations and flips: slightly better, eight times slower. By default small images are.
         advance : callable
             Told which share of the work has been done since the last time.
 
@@ -295,20 +298,21 @@ class Denoiser:
             torch.manual_seed(self.config.seed)
             return method.network()
 
-    def _predict(self, image: io.Image, out: Any, augment: bool, advance: Callable[[float], None]) -> int:
+    def _predict(self, image: io.Image, out: Any, augment: bool | None, advance: Callable[[float], None]) -> int:
         """Denoise `image` into `out`; how many NaN and infinite pixels were passed through."""
         if self.network is None:
             self.axes, self.channels = image.axes, ax.channels(image.axes, image.shape)
             return predict_whole(self._method().denoise, image.data, image.axes, out, advance=advance)
+        pixels = math.prod(image.shape)
         if self._prepared is None:  # once for any number of images
-            self._prepared = ready(self.network, pick(), math.prod(image.shape))
+            self._prepared = ready(self.network, pick(), pixels)
         return predict(
             self._prepared,
             image.data,
             image.axes,
             out,
             normalization=self.normalization if self.config.normalization == "dataset" else None,
-            augment=augment,
+            augment=pixels <= SMALL if augment is None else augment,
             advance=advance,
         )
 

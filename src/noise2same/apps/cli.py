@@ -58,8 +58,9 @@ def denoise(
         str, typer.Option(help="Of the output: same as the input, or uint8, uint16, float32, ...")
     ] = "same",
     augment: Annotated[
-        bool, typer.Option("--augment", help="Average 8 rotations and flips: slower, a bit better.")
-    ] = False,
+        bool | None,
+        typer.Option(help="Average 8 rotations and flips: slower, a bit better.", show_default="for small images"),
+    ] = None,
     method: Method = None,
     noise_model: NoiseModel = None,
     preset: Preset = None,
