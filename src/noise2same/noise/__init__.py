@@ -1,1 +1,1 @@
-"""Noise: added to clean images (`synthesise`) and measured on noisy ones (`estimate`)."""
+"""Noise: added to clean images (`synthesise`, `simulate`), measured on noisy ones (`estimate`, `diagnose`)."""

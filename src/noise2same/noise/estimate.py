@@ -2,24 +2,38 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from collections.abc import Sequence
+from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.lib.stride_tricks import sliding_window_view
 from numpy.typing import ArrayLike, NDArray
-from skimage.filters import gaussian
+from scipy.fft import dctn
 
 from noise2same.errors import InputError
 
-# Side of a block, number of brightness levels, share and least number of a level's blocks to keep, and the width of the
-# smoothing in pixels: chosen on BSD68.
-BLOCK = 8
-LEVELS = 8
-SMOOTHEST = 0.1
-FEWEST = 3
-SMOOTHING = 0.85
-MAX_PLANES = 64
-
 Array = NDArray[np.float64]
+
+# Chosen on BSD68, and compared with other estimators on two more sets in benchmarks/level.py: side of a block, distance
+# of blocks, up to which sum of its two frequencies they are texture's and from which on noise's, number of brightness
+# levels, share and least number of a level's blocks to keep.
+BLOCK = 8
+STRIDE = 4
+TEXTURE = 6
+NOISE = 10
+LEVELS = 8
+FLATTEST = 0.02
+FEWEST = 12
+EMPTY = 1.2
+"""Texture, in units of the noise variance, up to which there is nothing but noise."""
+LEAK = 0.3
+"""Error of a level's variance by texture, as a share of how much its texture is above the noise."""
+SIGNIFICANT = 3.0
+"""Standard errors that a slope must have to count."""
+MAX_PLANES = 64
+MAX_BLOCKS = 2**14
+MAX_PIXELS = 2**20
+"""How many of the pixels their mean is taken of, if there are more."""
 
 
 class NoiseLevel(NamedTuple):
@@ -31,26 +45,44 @@ class NoiseLevel(NamedTuple):
     """By how much the variance grows with the intensity: 0 for Gaussian noise, the gain of a detector for photons."""
 
 
+class Levels(NamedTuple):
+    """The flattest blocks at some levels of brightness, each field of shape (levels,)."""
+
+    brightness: Array
+    variance: Array
+    """Of the noise: mean square of the high frequencies."""
+    texture: Array
+    """Mean square of the low frequencies: equal to the variance where there is white noise and nothing else."""
+    blocks: Array
+    """Their number."""
+
+
+class Line(NamedTuple):
+    """The noise-level function: variance = slope · intensity + intercept."""
+
+    slope: float
+    intercept: float
+    slope_error: float
+    """Standard error of the slope."""
+    error: float
+    """Relative standard error of the variance in the middle of the line, with what texture may add."""
+    misfit: float
+    """Root mean square distance of the levels from the line, beyond their errors, as a share of the variance."""
+
+    def at(self, intensity: Any) -> Any:
+        """Variance of the noise at an intensity, or at an array of them; never negative."""
+        return np.maximum(self.slope * intensity + self.intercept, 0.0)
+
+
 def noise_sigma(image: ArrayLike) -> float:
     """Standard deviation of the noise: `noise_level` without its slope."""
     return noise_level(image).sigma
 
 
 def noise_level(image: ArrayLike) -> NoiseLevel:
-    r"""Level of the white noise in noisy images, pooled over images and channels.
+    """Level of the white noise in noisy images, pooled over images and channels.
 
-    Each XY plane is filtered with Immerkær's kernel, which is blind to slopes and edges along the axes and keeps the
-    standard deviation of white noise,
-
-    .. math:: r = \tfrac16 \begin{bmatrix}1&-2&1\\-2&4&-2\\1&-2&1\end{bmatrix} * x ,
-
-    and cut into blocks of 8×8 pixels. Texture leaks into r, so only the blocks with the flattest smoothed image count.
-    Those alone would mostly be the dark ones, where photon noise is weak: the blocks are first sorted by brightness
-    into 8 levels of equal size, the flattest tenth of every level (3 blocks at least) is kept, and the levels' mean
-    squares r² are averaged. Noise that depends on the signal thus gives the root of its mean variance over the image.
-    A line through the levels, variance against brightness, tells how it depends on it.
-
-    Blocks that are constant in most places (a masked or saturated background) and NaN or infinite pixels are left out.
+    The noise is measured at several levels of brightness (`measure`) and a line is fitted to them (`fit`).
 
     Parameters
     ----------
@@ -61,72 +93,146 @@ def noise_level(image: ArrayLike) -> NoiseLevel:
     -------
     NoiseLevel
         The standard deviation is the root mean square over channels of the median over images; 0 if everything is
-        constant. Planes under 3 pixels a side cannot tell noise from signal and give their plain standard deviation, an
+        constant. Planes under 8 pixels a side cannot tell noise from signal and give their plain standard deviation, an
         upper bound. The slope is never negative.
-
-    References
-    ----------
-    Immerkær: Fast noise variance estimation. Computer Vision and Image Understanding 64(2), 1996.
     """
     array = np.asarray(image)
     if not 2 <= array.ndim <= 5 or array.size == 0:
         raise InputError(f"a noise estimate needs pixels in 2 to 5 dimensions, but the shape is {array.shape}.")
     samples, channels = array.shape[:2] if array.ndim >= 4 else (1, 1)
     volumes = array.reshape(samples, channels, -1, *array.shape[-2:])
-    levels = [[_levels(volumes[n, c]) for c in range(channels)] for n in range(samples)]
-    variances = [[float(variance.mean()) for _, variance in image] for image in levels]
-    sigma = float(np.sqrt(np.mean(np.median(variances, axis=0))))
-    brightness, variance = np.hstack([level - level.mean(axis=1, keepdims=True) for one in levels for level in one])
-    run = float(brightness @ brightness)
-    return NoiseLevel(sigma, max(0.0, float(brightness @ variance) / run) if run > 0 else 0.0)
+    variances, slopes = np.array([[_of_volume(volumes[n, c]) for c in range(channels)] for n in range(samples)]).T
+    return NoiseLevel(float(np.sqrt(np.median(variances, axis=1).mean())), float(np.median(slopes, axis=1).mean()))
 
 
-def _levels(volume: NDArray[np.generic]) -> Array:
-    """Brightness and noise variance at the levels of brightness of one channel of an image, (Z, Y, X): (2, levels)."""
-    depth, *plane = volume.shape
-    chosen = np.linspace(0, depth - 1, min(depth, MAX_PLANES)).round().astype(int)
-    if min(plane) < 3:
-        pixels = np.asarray(volume[chosen], dtype=np.float64)
-        finite = pixels[np.isfinite(pixels)]
-        return np.array([[finite.mean()], [finite.var()]]) if finite.size else np.zeros((2, 1))
-    statistics = [_block_statistics(np.asarray(volume[z], dtype=np.float64)) for z in chosen]
-    brightness, texture, variance = np.concatenate(statistics, axis=1)
-    if brightness.size == 0:
-        return np.zeros((2, 1))
-    order = np.argsort(brightness)
-    levels = np.array_split(order, np.clip(len(order) // LEVELS, 1, LEVELS))
-    flat = [_smoothest(level, texture) for level in levels]
-    return np.array([[values[level].mean() for level in flat] for values in (brightness, variance)])
+def _of_volume(volume: NDArray[np.generic]) -> tuple[float, float]:
+    """Mean variance of the noise in a volume (Z, Y, X), and its slope."""
+    levels = measure([volume])
+    planes = _spread(volume)
+    step = max(1, round((sum(plane.size for plane in planes) / MAX_PIXELS) ** 0.5))
+    pixels = np.stack([plane[::step, ::step] for plane in planes]).astype(np.float64)
+    finite = pixels[np.isfinite(pixels)]
+    if levels is None:
+        return (float(finite.var()) if min(volume.shape[1:]) < BLOCK and finite.size else 0.0), 0.0
+    line = fit(levels)
+    return float(line.at(finite.mean())), max(0.0, line.slope)
 
 
-def _smoothest(level: NDArray[np.intp], texture: Array) -> NDArray[np.intp]:
-    count = min(len(level), max(FEWEST, round(SMOOTHEST * len(level))))
-    return level[np.argpartition(texture[level], count - 1)[:count]]
+def measure(volumes: Sequence[NDArray[np.generic]]) -> Levels | None:
+    r"""Noise variance at several levels of brightness of one channel of an image.
+
+    Each XY plane is cut into overlapping blocks of 8×8 pixels, and each block is transformed to its frequencies
+    :math:`(u, v)` by the discrete cosine transform. White noise is as strong at all of them, and independent from one
+    to the other; texture is strongest at the low ones. So the low ones, :math:`0 < u+v \le 6`, tell how flat a block
+    is, and the high ones, :math:`u+v \ge 10`, how strong the noise is, without choosing blocks where it happens to be
+    weak (Ponomarenko et al. 2007). Flat blocks are mostly dark ones, where photon noise is weak: the blocks are first
+    sorted by brightness into 8 levels of equal size, and the flattest 2 % of every level (12 blocks at least) are kept,
+    with all others of the level whose low frequencies are as weak as if there were only the noise of those.
+
+    Blocks that are constant in most places (a masked background), that touch an end of a range that cuts the noise off,
+    or that have more than 4 NaN or infinite pixels are left out.
+
+    Parameters
+    ----------
+    volumes : sequence of ndarray, (Z, Y, X)
+        One channel of an image, or parts of it, or of several with the same noise.
+
+    Returns
+    -------
+    Levels or None
+        None if no block is left.
+
+    References
+    ----------
+    Ponomarenko, Lukin, Zriakhov, Kaarna, Astola: An automatic approach to lossy compression of AVIRIS images. IGARSS
+    2007.
+    """
+    planes = [plane for volume in volumes for plane in _spread(volume)]
+    stride = max(STRIDE, round((sum(plane.size for plane in planes) / MAX_BLOCKS) ** 0.5))
+    cut = [_cut(plane, stride) for plane in planes if min(plane.shape) >= BLOCK]
+    blocks = np.concatenate(cut) if cut else np.zeros((0, BLOCK, BLOCK))
+    blocks, squares = _frequencies(blocks)
+    if len(blocks) == 0:
+        return None
+    sums = np.add.outer(np.arange(BLOCK), np.arange(BLOCK))
+    brightness = blocks.mean(axis=(1, 2))
+    texture = squares[:, (sums > 0) & (sums <= TEXTURE)].mean(axis=1)
+    variance = squares[:, sums >= NOISE].mean(axis=1)
+    levels = np.array_split(np.argsort(brightness), np.clip(len(blocks) // (2 * FEWEST), 1, LEVELS))
+    flat = [_flattest(level, texture, variance) for level in levels]
+    means = [np.array([values[level].mean() for level in flat]) for values in (brightness, variance, texture)]
+    return Levels(means[0], means[1], means[2], np.array([float(len(level)) for level in flat]))
 
 
-def _block_statistics(plane: Array) -> Array:
-    """Brightness, texture and noise variance of a plane's usable blocks, (3, blocks)."""
-    finite = np.isfinite(plane)
-    weight = gaussian(finite.astype(np.float64), SMOOTHING)
-    with np.errstate(invalid="ignore", divide="ignore"):
-        smooth = gaussian(np.where(finite, plane, 0.0), SMOOTHING, preserve_range=True) / weight
-        curvature = np.diff(np.diff(np.where(finite, plane, np.nan), n=2, axis=0), n=2, axis=1) / 6
-    slope_y, slope_x = np.gradient(smooth)
-    inner = (slice(1, -1), slice(1, -1))
-    residual = _blocks(curvature)
-    brightness = _blocks(smooth[inner]).mean(axis=1)
-    texture = _blocks((slope_y**2 + slope_x**2)[inner]).mean(axis=1)
-    known = np.isfinite(residual)
-    count = known.sum(axis=1)
-    mostly_flat = 2 * (known & (residual != 0)).sum(axis=1) <= count
-    usable = np.isfinite(brightness) & np.isfinite(texture) & ~mostly_flat
-    variance = np.nansum(residual**2, axis=1) / np.maximum(count, 1)
-    return np.stack([brightness, texture, variance])[:, usable]
+def _spread(volume: NDArray[np.generic]) -> list[NDArray[np.generic]]:
+    """At most `MAX_PLANES` evenly spaced planes of a volume (Z, Y, X)."""
+    return [volume[z] for z in np.linspace(0, len(volume) - 1, min(len(volume), MAX_PLANES)).round().astype(int)]
 
 
-def _blocks(plane: Array) -> Array:
-    """Array (Y, X) -> its whole blocks, (blocks, pixels of a block)."""
-    height, width = (min(BLOCK, length) for length in plane.shape)
-    rows, columns = plane.shape[0] // height, plane.shape[1] // width
-    cut = plane[: rows * height, : columns * width].reshape(rows, height, columns, width)
-    return cut.swapaxes(1, 2).reshape(rows * columns, height * width)
+def _cut(plane: NDArray[np.generic], stride: int) -> Array:
+    """Array (Y, X) -> blocks of it at distances of `stride`, (blocks, 8, 8)."""
+    return sliding_window_view(plane, (BLOCK, BLOCK))[::stride, ::stride].reshape(-1, BLOCK, BLOCK).astype(np.float64)
+
+
+def _frequencies(blocks: Array) -> tuple[Array, Array]:
+    """The usable ones of the blocks, (blocks, 8, 8), with NaN filled, and the squares of their frequencies."""
+    finite = np.isfinite(blocks)
+    known = finite.sum(axis=(1, 2))
+    blocks = np.where(finite, blocks, 0.0)
+    mean = blocks.sum(axis=(1, 2)) / np.maximum(known, 1)
+    blocks = np.where(finite, blocks, mean[:, None, None])
+    constant = (np.diff(np.diff(blocks, axis=1), axis=2) == 0).mean(axis=(1, 2)) > 0.5
+    usable = ~constant & (known >= BLOCK**2 - 4)
+    whole = usable & (sum((blocks == end).mean(axis=(1, 2)) for end in cuts(blocks[usable])) <= 0.02)
+    usable = whole if whole.sum() > 0.2 * usable.sum() else usable
+    blocks, known = blocks[usable], known[usable]
+    squares = dctn(blocks, axes=(1, 2), norm="ortho", overwrite_x=False) ** 2
+    return blocks, squares * (BLOCK**2 / known)[:, None, None]
+
+
+def cuts(values: Array) -> list[float]:
+    """The ends of the range that cut values off: there are twice as many of them there as one step further inside.
+
+    Photons that are not detected are no cut: the counts 0 and 1 are about as frequent as each other.
+    """
+    if values.size == 0 or np.ptp(values) == 0:
+        return []
+    low, high = values.min(), values.max()
+    ends = ((low, values[values > low].min()), (high, values[values < high].max()))
+    return [float(end) for end, inside in ends if (values == end).sum() > 2 * (values == inside).sum()]
+
+
+def _flattest(level: NDArray[np.intp], texture: Array, variance: Array) -> NDArray[np.intp]:
+    """The flattest of a level's blocks, and all others where there is no more than the noise of those."""
+    count = min(len(level), max(FEWEST, round(FLATTEST * len(level))))
+    ranked = level[np.argsort(texture[level])]
+    empty = np.searchsorted(texture[ranked], EMPTY * variance[ranked[:count]].mean())
+    return ranked[: max(count, int(empty))]
+
+
+def fit(levels: Levels) -> Line:
+    """Line through the variances at some levels of brightness, by weighted least squares.
+
+    A level counts by the error of its variance, which has two parts: chance, by the number of its blocks, and texture,
+    by how much more of it there is at the low frequencies than of noise. So a level without a flat place hardly counts.
+    """
+    brightness, variance, texture, count = levels
+    chance = 2 / (count * (BLOCK * 2 - NOISE) * (BLOCK * 2 - NOISE - 1) / 2)
+    expected = variance
+    for _ in range(8):  # both parts of the error depend on the line itself
+        floor = np.maximum(expected, 0.01 * variance.mean() + np.finfo(float).tiny)
+        excess = np.maximum(texture / floor - 1, 0)
+        weight = 1 / (floor**2 * (chance + (LEAK * excess) ** 2 + 1e-3))
+        total = weight.sum()
+        centre = (weight * brightness).sum() / total
+        offset = brightness - centre
+        run = (weight * offset**2).sum()
+        slope = (weight * offset * variance).sum() / run if run > 0 else 0.0
+        slope = slope if abs(slope) * run**0.5 > SIGNIFICANT else 0.0
+        middle = (weight * variance).sum() / total
+        expected = middle + slope * offset
+    beyond = max(0.0, (weight * (variance - expected) ** 2 - 1).sum())
+    misfit = (beyond / (weight * floor**2).sum()) ** 0.5
+    slope_error = run**-0.5 if run > 0 else 0.0
+    error = total**-0.5 / middle if middle > 0 else 0.0
+    return Line(float(slope), float(middle - slope * centre), float(slope_error), float(error), float(misfit))

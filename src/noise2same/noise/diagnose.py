@@ -1,0 +1,266 @@
+"""What kind of noise it is, how strong, and whether it is independent from pixel to pixel; from noisy images alone."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from noise2same.noise.correlation import correlation, thinned
+from noise2same.noise.estimate import fit, measure
+from noise2same.noise.values import examine
+
+CONFIDENT = 0.5
+"""From here on a Gaussian or Poisson–Gaussian noise model of the diagnosed level describes the noise."""
+MODELS = ("gaussian", "poisson", "poisson-gaussian")
+"""The kinds of noise that such a model describes."""
+SMALLEST = 16
+"""Images with fewer pixels a side are not diagnosed."""
+PIXELS = 2**20
+"""About how many values are looked at."""
+BOX = {2: (256, 256), 3: (8, 128, 128)}
+"""Largest part of an image that is looked at as one, in 2D and 3D."""
+
+# Limits, chosen on Train400 and Set12 with benchmarks/diagnosis.py; what they limit is in `Diagnosis.evidence`.
+IMPULSES = 0.003
+CLIPPED = 0.02
+STEP = 1.0
+ERROR = 0.5
+MISFIT = 0.3
+VARIATION = 0.35
+READ_OUT = 0.25
+
+ADVICE = {
+    "gaussian": "The noise is equally strong everywhere: the defaults are made for it.",
+    "poisson": "Photon noise is stronger where the image is brighter, which the defaults take into account.",
+    "poisson-gaussian": "The defaults take both parts of the noise into account, the photons' and the detector's.",
+    "impulse": "Single pixels are replaced and tell nothing: rely on plain Noise2Same without a noise model, and do not"
+    " believe estimates of the error.",
+    "clipped": "The range cuts off much of the noise, so that dark places come out too bright and bright ones too dark:"
+    " if you can, record with an offset or without saturation.",
+    "quantised": "The steps between grey values are as large as the noise: if you can, save the images with more bits.",
+    "unknown": "The noise follows no law that we know: rely on plain Noise2Same without a noise model, and look closely"
+    " at the result.",
+}
+UNSURE = " The images have too few flat places for a sure estimate: give the noise level by --sigma if you know it."
+
+
+@dataclass(frozen=True)
+class Diagnosis:
+    """What the noise of some images is, with the evidence in numbers. Intensities are in the images' own units."""
+
+    kind: str
+    """gaussian, poisson, poisson-gaussian, impulse, clipped, quantised or unknown."""
+    sigma: float
+    """Root of the mean variance of the noise over the images."""
+    sigma_normalized: float
+    """The same in units of the images' standard deviation."""
+    a: float
+    """Slope of the noise-level function: the variance at intensity y is a·y + b."""
+    b: float
+    correlated: bool
+    """Whether neighbouring pixels share noise, against what every theorem of the paper assumes."""
+    correlation: dict[str, tuple[float, ...]]
+    """Autocorrelation of the noise along each spatial axis ("Z", "Y", "X"), at the lags 1, 2, 3, ..."""
+    extent: dict[str, int]
+    """For each spatial axis, the largest lag at which the noise is still correlated; 0 where it is independent."""
+    confidence: float
+    """From 0 to 1: how sure kind and level are. A noise model is used from `CONFIDENT` on."""
+    evidence: dict[str, float]
+    """What kind and confidence rest on.
+
+    ``impulses`` and ``clipped`` are shares of pixels (see `values.Values`), ``step`` is that between grey values over
+    sigma, ``photon_step`` the same over a (1 where each photon is counted), ``slope_in_errors`` is a over its standard
+    error, ``variation`` the change of the variance from the 5th to the 95th percentile of the image over its mean,
+    ``read_out`` is b over the mean variance, ``error`` the relative standard error of the variance, ``misfit`` the
+    distance of the measured levels from the line, and ``correlation`` the largest one over what passes as none.
+    """
+    advice: str
+    """What to do about it, in a sentence."""
+    levels: tuple[tuple[float, float], ...] = ()
+    """Brightness and noise variance of the flattest places, which the noise-level function is fitted to."""
+    channels: tuple[dict[str, float], ...] = ()
+    """sigma, a and b of each channel; those above are their means."""
+    usable: bool = False
+    """Whether training with a noise model of this level and correlation is better than without one.
+
+    Clipped and quantised noise does not fit the model, but is nearer to it than to none; impulses are not.
+    """
+
+    def shared(self) -> tuple[tuple[float, ...], ...]:
+        """Autocorrelation along each spatial axis as far as there is any; empty if the noise is independent."""
+        reaches = self.extent.items() if self.correlated else ()
+        return tuple(self.correlation[axis][:reach] for axis, reach in reaches)
+
+
+def diagnose(slabs: Sequence[NDArray]) -> Diagnosis:
+    """Diagnose the noise of images, or of slabs of them, that were taken alike.
+
+    Parameters
+    ----------
+    slabs : sequence of ndarray, each (1, C, [Z,] Y, X)
+        In the images' own units; NaN and infinite pixels do not count. Of more than about a million values, as many in
+        evenly spread boxes are looked at.
+    """
+    axes = "ZYX"[-(slabs[0].ndim - 2) :] if slabs else "YX"
+    boxes = _boxes([slab for slab in slabs if min(slab.shape[-2:]) >= SMALLEST])
+    if not boxes:
+        return _unknown(axes, f"With fewer than {SMALLEST} pixels a side, noise cannot be told from signal.")
+    found = [_of_channel([box[c] for box in boxes], axes) for c in range(len(boxes[0]))]
+    found = [one for one in found if one.sigma > 0] or found
+    return _combined(found) if len(found) > 1 else found[0]
+
+
+def _boxes(slabs: list[NDArray]) -> list[NDArray]:
+    """Evenly spread parts of slabs (1, C, [Z,] Y, X) with about `PIXELS` values in all, each (C, Z, Y, X)."""
+    places = []
+    for slab in slabs:
+        box = BOX[slab.ndim - 2]
+        parts = [np.linspace(0, n, -(-n // size) + 1).astype(int) for n, size in zip(slab.shape[2:], box, strict=True)]
+        cuts = [[slice(*ends) for ends in itertools.pairwise(part)] for part in parts]
+        places += [slab[0][:, *corner] for corner in itertools.product(*cuts)]
+    if not places:
+        return []
+    count = max(1, PIXELS // max(place.size for place in places))
+    chosen = np.unique(np.linspace(0, len(places) - 1, min(count, len(places))).round().astype(int))
+    return [places[i].reshape(len(places[i]), -1, *places[i].shape[-2:]) for i in chosen]
+
+
+def _of_channel(boxes: list[NDArray], axes: str) -> Diagnosis:
+    """Diagnose parts of one channel, each (Z, Y, X)."""
+    finite = [box for box in boxes if np.isfinite(box).mean() > 0.5]
+    if not finite:
+        return _unknown(axes, "Most pixels are NaN or infinite, so nothing can be said about the noise.")
+    levels = measure(finite)
+    pixels = np.concatenate([box[np.isfinite(box)] for box in finite]).astype(np.float64)
+    if levels is None or not levels.variance.any():
+        return _unknown(axes, "The images are constant or have no noise, so there is nothing to measure.")
+    line = fit(levels)
+    found = correlation(finite, line, axes)
+    correlated = any(found.extent.values())
+    if correlated:
+        levels = measure([part for box in finite for part in thinned(box, found.extent)]) or levels
+        line = fit(levels)
+    variance = float(line.at(pixels.mean()))
+    if variance == 0:
+        return _unknown(axes, "The images have no noise that could be measured.")
+    sigma, std = variance**0.5, float(pixels.std())
+    values = examine(finite)
+    dark, bright = np.quantile(pixels, (0.05, 0.95))
+    evidence = {
+        "impulses": values.impulses,
+        "clipped": values.clipped,
+        "step": values.step / sigma,
+        "photon_step": values.step / line.slope if line.slope > 0 else 0.0,
+        "slope_in_errors": line.slope / line.slope_error if line.slope_error > 0 else 0.0,
+        "variation": float(line.slope * (bright - dark) / variance),
+        "read_out": line.intercept / variance,
+        "error": line.error,
+        "misfit": line.misfit,
+        "correlation": found.strength,
+    }
+    a = max(0.0, line.slope)
+    b = line.intercept if a > 0 else variance
+    kind = _kind(evidence)
+    confidence = _confidence(kind, correlated, evidence)
+    return Diagnosis(
+        kind=kind,
+        sigma=sigma,
+        sigma_normalized=sigma / std if std > 0 else 0.0,
+        a=a,
+        b=b,
+        correlated=correlated,
+        correlation=found.lags,
+        extent=found.extent,
+        confidence=confidence,
+        evidence=evidence,
+        advice=_advice(kind, found.extent, confidence),
+        levels=tuple(zip(levels.brightness.tolist(), levels.variance.tolist(), strict=True)),
+        channels=({"sigma": sigma, "a": a, "b": b},),
+        usable=_usable(kind, evidence),
+    )
+
+
+def _counts_photons(evidence: dict[str, float]) -> bool:
+    """Whether the steps between values are single photons, so that neither they nor many zeros are a flaw."""
+    return 0.5 < evidence["photon_step"] < 2
+
+
+def _kind(evidence: dict[str, float]) -> str:
+    if evidence["impulses"] > max(IMPULSES, evidence["clipped"] / 7):
+        return "impulse"
+    if evidence["step"] > STEP and not _counts_photons(evidence):
+        return "quantised"
+    if evidence["clipped"] > CLIPPED and not _counts_photons(evidence):
+        return "clipped"
+    if evidence["misfit"] > MISFIT or evidence["variation"] < -VARIATION:
+        return "unknown"
+    if evidence["variation"] < VARIATION:
+        return "gaussian"
+    return "poisson" if evidence["read_out"] < READ_OUT else "poisson-gaussian"
+
+
+def _confidence(kind: str, correlated: bool, evidence: dict[str, float]) -> float:
+    """How sure it is that a model describes the noise, which is independent from pixel to pixel."""
+    limits = {"impulses": IMPULSES, "correlation": 1.0, "error": ERROR, "misfit": MISFIT}
+    if not _counts_photons(evidence):
+        limits |= {"clipped": CLIPPED, "step": STEP}
+    return _sure(evidence, limits) * (1.0 if kind in MODELS and not correlated else 0.4)
+
+
+def _usable(kind: str, evidence: dict[str, float]) -> bool:
+    known = kind in (*MODELS, "clipped", "quantised")
+    return known and _sure(evidence, {"error": ERROR, "misfit": MISFIT}) >= CONFIDENT
+
+
+def _sure(evidence: dict[str, float], limits: dict[str, float]) -> float:
+    """Product over all that could be wrong: each takes away up to a half as it comes near its limit."""
+    return float(np.prod([1 - min(1.0, evidence[name] / limit) ** 2 / 2 for name, limit in limits.items()]))
+
+
+def _advice(kind: str, extent: dict[str, int], confidence: float) -> str:
+    axes = [axis for axis, reach in extent.items() if reach]
+    if axes:
+        return (
+            f"Pixels share noise with others up to {max(extent.values())} pixels away along {' and '.join(axes)}. A"
+            " network that predicts a pixel from these would keep the noise: training takes them together. Much of the"
+            " noise may stay."
+        )
+    return ADVICE[kind] + (UNSURE if kind in MODELS and confidence < CONFIDENT else "")
+
+
+def _combined(channels: list[Diagnosis]) -> Diagnosis:
+    """One diagnosis for several channels: means, the most common kind, and the least confidence."""
+    kinds = [one.kind for one in channels]
+    kind = max(kinds, key=kinds.count)
+    extent = {axis: max(one.extent[axis] for one in channels) for axis in channels[0].extent}
+    confidence = min(one.confidence for one in channels)
+    return replace(
+        channels[0],
+        kind=kind,
+        sigma=float(np.mean([one.sigma**2 for one in channels])) ** 0.5,
+        sigma_normalized=float(np.mean([one.sigma_normalized**2 for one in channels])) ** 0.5,
+        a=float(np.mean([one.a for one in channels])),
+        b=float(np.mean([one.b for one in channels])),
+        correlated=any(extent.values()),
+        correlation={axis: _mean([one.correlation[axis] for one in channels]) for axis in extent},
+        extent=extent,
+        confidence=confidence,
+        evidence={name: float(np.mean([one.evidence[name] for one in channels])) for name in channels[0].evidence},
+        advice=_advice(kind, extent, confidence),
+        levels=tuple(point for one in channels for point in one.levels),
+        channels=tuple(part for one in channels for part in one.channels),
+        usable=all(one.usable for one in channels),
+    )
+
+
+def _mean(lags: list[tuple[float, ...]]) -> tuple[float, ...]:
+    return tuple(float(np.mean(values)) for values in zip(*lags, strict=False))
+
+
+def _unknown(axes: str, reason: str) -> Diagnosis:
+    nothing: dict[str, tuple[float, ...]] = dict.fromkeys(axes, ())
+    return Diagnosis("unknown", 0.0, 0.0, 0.0, 0.0, False, nothing, dict.fromkeys(axes, 0), 0.0, {}, reason)
