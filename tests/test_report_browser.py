@@ -1,0 +1,191 @@
+"""The report in a real browser: usable, legible in light and dark, on a phone and a screen, and asking for nothing."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Callable, Iterator
+from itertools import pairwise
+from pathlib import Path
+
+import imageio.v3 as imageio
+import numpy as np
+import pytest
+from playwright.sync_api import Browser, Page, sync_playwright
+from scipy import ndimage
+
+from example_report import HISTORY, camera, verdict, write
+
+NAMES = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
+PHONE, SCREEN = 390, 1600
+
+# Contrast (WCAG 2) of each text with what is behind it. Labels on pictures have a background of their own, and white is
+# taken to shine through it.
+CONTRASTS = """() => {
+  const parse = text => [...text.match(/[\\d.]+/g).map(Number), 1].slice(0, 4);
+  const over = (top, below) => below.map((value, i) => top[3] * top[i] + (1 - top[3]) * value);
+  const light = colour => {
+    const [r, g, b] = colour.map(v => v / 255).map(v => v <= 0.04045 ? v / 12.92 : ((v + 0.055) / 1.055) ** 2.4);
+    return 0.2126 * r + 0.7152 * g + 0.0722 * b;
+  };
+  const behind = element => {
+    if (!element) return [255, 255, 255];
+    const layer = parse(getComputedStyle(element).backgroundColor);
+    if (layer[3] === 1) return layer.slice(0, 3);
+    return layer[3] === 0 ? behind(element.parentElement) : over(layer, [255, 255, 255]);
+  };
+  const walker = document.createTreeWalker(document.body, NodeFilter.SHOW_TEXT), results = [];
+  while (walker.nextNode()) {
+    const element = walker.currentNode.parentElement, text = walker.currentNode.textContent.trim();
+    if (!text || element.matches("script, style") || !element.getClientRects().length) continue;
+    const style = getComputedStyle(element), back = behind(element);
+    const front = over(parse(element.ownerSVGElement ? style.fill : style.color), back);
+    const [high, low] = [light(front), light(back)].sort((a, b) => b - a);
+    results.push([text.slice(0, 40), (high + 0.05) / (low + 0.05)]);
+  }
+  return results;
+}"""
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Browser]:
+    found = next(filter(None, map(shutil.which, NAMES)), None)
+    if found is None and not os.environ.get("CI"):
+        pytest.skip("needs Chromium, which is not installed: apt-get install chromium")
+    assert found, "needs Chromium, which is not installed: apt-get install chromium"
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=found, args=["--no-sandbox"])
+        yield browser
+        browser.close()
+
+
+@pytest.fixture(scope="module")
+def report(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    noisy, denoised, clean = camera()
+    path = "/data/a folder/" + 12 * "no_place_to_break_a_line_" + ".tif"
+    settings = {
+        "input": path,
+        "command": f"noise2same denoise '{path}' -o x.tif",
+        "torch": "2.13.0",
+        "lambda_inv": 0.51,
+    }
+    training = {"steps": 480, "seconds": 24.0, "terms": {"reconstruction": 0.2}, "history": HISTORY}
+    folder = tmp_path_factory.mktemp("report")
+    return write(folder / "report.html", noisy, denoised, truth=clean, settings=settings, training=training)
+
+
+@pytest.fixture
+def show(browser: Browser, report: Path) -> Iterator[Callable[..., Page]]:
+    """Open a report at some width; at the end, nothing may have been requested or complained about."""
+    pages, requests, complaints = [], [], []
+
+    def opened(width: int = SCREEN, scheme: str = "light", path: Path = report, touch: bool = False) -> Page:
+        page = browser.new_page(viewport={"width": width, "height": 900}, color_scheme=scheme, has_touch=touch)
+        page.on("request", lambda request: requests.append(request.url))
+        page.on("console", lambda message: complaints.append(message.text))
+        page.on("pageerror", lambda error: complaints.append(str(error)))
+        page.goto(path.as_uri())
+        pages.append((page, path))
+        return page
+
+    yield opened
+    for page, _ in pages:
+        page.close()
+    assert not complaints
+    own = [path.as_uri() for _, path in pages]
+    assert [url for url in requests if not url.startswith("data:")] == own
+
+
+def roughness(page: Page) -> list[float]:
+    """How noisy the comparison looks, in each tenth of its width."""
+    picture = imageio.imread(page.locator("#compare").screenshot())[..., :3].mean(-1)
+    rough = picture - ndimage.gaussian_filter(picture, 2)
+    inner = np.array_split(rough[: len(rough) // 4], 10, axis=1)  # the sky: no detail, no tag, not the round handle
+    return [float(np.median(np.abs(part))) for part in inner]
+
+
+def test_it_begins_with_the_verdict(show: Callable[..., Page], tmp_path: Path) -> None:
+    headlines = set()
+    for word in ("trust", "check", "do not trust"):
+        path = write(tmp_path / f"{word}.html", *camera()[:2], verdict=verdict(word, "This is why."))
+        page = show(path=path)
+        first, second = page.locator("body").inner_text().split("\n\n")[:2]
+        assert page.locator("h1").inner_text() == first and second == "This is why."
+        assert page.locator("h1").bounding_box()["y"] < 100
+        headlines.add(first.lower().removesuffix(" this result").removesuffix(" before you use it"))
+    assert headlines == {"trust", "check this result", "do not trust"}
+
+
+def test_dragging_shows_more_or_less_of_the_noisy_image(show: Callable[..., Page]) -> None:
+    page = show()
+    box = page.locator("#compare").bounding_box()
+    assert box is not None
+    at = lambda share: (box["x"] + share * box["width"], box["y"] + box["height"] / 2)  # noqa: E731
+    middle = roughness(page)
+    assert min(middle[:4]) > 2 * max(middle[6:])
+    page.mouse.move(*at(0.5))
+    page.mouse.down()
+    page.mouse.move(*at(0.9), steps=5)
+    right = roughness(page)
+    assert min(right[:8]) > 2 * max(middle[6:])
+    page.mouse.move(*at(0.05), steps=5)
+    page.mouse.up()
+    left = roughness(page)
+    assert 2 * max(left[1:]) < min(middle[:4])
+    page.mouse.move(*at(0.9))
+    assert roughness(page) == left  # the button is up
+
+
+def test_the_slider_follows_keys_and_fingers(show: Callable[..., Page]) -> None:
+    page = show(PHONE, touch=True)
+    middle = roughness(page)
+    page.locator("#split").focus()
+    page.keyboard.press("Home")
+    denoised = roughness(page)
+    assert 2 * max(denoised[1:]) < min(middle[:4])
+    page.keyboard.press("End")
+    assert min(roughness(page)[:9]) > 2 * max(denoised[1:])
+    box = page.locator("#compare").bounding_box()
+    assert box is not None
+    page.touchscreen.tap(box["x"] + 0.2 * box["width"], box["y"] + 10)
+    assert float(page.locator("#split").input_value()) == pytest.approx(20, abs=1)
+    assert 2 * max(roughness(page)[3:]) < min(middle[:4])
+
+
+@pytest.mark.parametrize("width", [PHONE, SCREEN])
+def test_nothing_is_wider_than_the_window(width: int, show: Callable[..., Page]) -> None:
+    page = show(width)
+    assert page.evaluate("document.documentElement.scrollWidth") <= width
+    outside = page.evaluate(
+        "w => [...document.querySelectorAll('main *')].filter(e => e.getBoundingClientRect().right > w + 1)"
+        ".map(e => e.tagName)",
+        width,
+    )
+    assert outside == []
+    smallest = page.evaluate(
+        "Math.min(...[...document.querySelectorAll('svg text')].map(e => e.getBoundingClientRect().height))"
+    )
+    assert smallest > 9
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_text_is_legible_in_light_and_dark(scheme: str, show: Callable[..., Page]) -> None:
+    page = show(scheme=scheme)
+    back = page.evaluate("getComputedStyle(document.body).backgroundColor.match(/\\d+/g).map(Number)")
+    assert (min(back) > 200) if scheme == "light" else (max(back) < 60)
+    contrasts = page.evaluate(CONTRASTS)
+    assert len(contrasts) > 60
+    assert [found for found in contrasts if found[1] < 4.5] == []
+
+
+def test_pictures_are_there_and_have_words(show: Callable[..., Page]) -> None:
+    page = show()
+    images = page.evaluate("[...document.images].map(image => [image.alt, image.complete && image.naturalWidth])")
+    assert len(images) >= 12
+    assert all(alt and width for alt, width in images)
+    assert len({alt for alt, _ in images}) == len(images)
+    charts = page.locator("svg").evaluate_all("charts => charts.map(chart => chart.getAttribute('aria-label'))")
+    assert len(charts) == 5 and all(charts)
+    levels = page.locator("h1, h2, h3").evaluate_all("all => all.map(heading => Number(heading.tagName[1]))")
+    assert levels[0] == 1 and levels.count(1) == 1
+    assert all(after - before <= 1 for before, after in pairwise(levels))
