@@ -10,10 +10,12 @@ from typing import TYPE_CHECKING, Any
 
 __version__ = "0.1.0"
 __all__ = ["Config", "Denoiser", "denoise", "train"]
+ROOMS = {"Config": "config", "Denoiser": "denoiser", "denoise": "api", "train": "api"}
 
 if TYPE_CHECKING:
+    from noise2same.api import denoise, train
     from noise2same.config import Config
-    from noise2same.denoiser import Denoiser, denoise, train
+    from noise2same.denoiser import Denoiser
 
 
 def __getattr__(name: str) -> Any:
@@ -22,4 +24,4 @@ def __getattr__(name: str) -> Any:
         raise AttributeError(f"module 'noise2same' has no attribute '{name}'")
     from importlib import import_module
 
-    return getattr(import_module("noise2same.config" if name == "Config" else "noise2same.denoiser"), name)
+    return getattr(import_module(f"noise2same.{ROOMS[name]}"), name)

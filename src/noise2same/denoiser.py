@@ -9,7 +9,7 @@ import warnings
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
@@ -28,62 +28,11 @@ from noise2same.normalize import Normalization
 from noise2same.prediction import predict, predict_whole
 from noise2same.training_data import prepare
 
+if TYPE_CHECKING:
+    from noise2same.trust import Verdict
+
 SMALL = 2**20
 """Pixels of an image that is denoised in eight orientations unless told otherwise: seconds, even on a CPU."""
-
-
-def train(
-    images: Input | Sequence[Input],
-    axes: str | None = None,
-    *,
-    target: Input | Sequence[Input] | None = None,
-    progress: bool = True,
-    **options: Any,
-) -> Denoiser:
-    """Train a denoiser on noisy images: files, folders, glob patterns or arrays.
-
-    Parameters
-    ----------
-    images : path, array or sequence of them
-        The noisy images, of any sizes, with the same number of channels.
-    axes : str, optional
-        Letters of S, T, C, Z, Y, X; needed where the files do not say and there is more than one reading.
-    target : path, array or sequence of them, optional
-        For a supervised method, what to predict from each image, of its shape: files of the same names, or arrays in
-        the same order.
-    progress : bool
-        Show a progress bar.
-    **options
-        Fields of `Config`: method="noise2void", preset="paper", minutes=2, steps=2000, sigma=25, ...
-
-    Examples
-    --------
-    >>> model = train(["a.tif", "b.tif"], axes="ZYX", minutes=10)  # doctest: +SKIP
-    >>> model.save("worm.safetensors")  # doctest: +SKIP
-    """
-    return Denoiser(Config.of(**options)).fit(images, axes, target=target, progress=progress)
-
-
-def denoise(
-    image: Input,
-    axes: str | None = None,
-    *,
-    output: str | os.PathLike[str] | None = None,
-    dtype: str = "same",
-    progress: bool = True,
-    **options: Any,
-) -> Any:
-    """Train on one noisy image and return it denoised, with its own dtype and shape; `options` as for `train`.
-
-    Examples
-    --------
-    >>> clean = denoise(noisy)  # doctest: +SKIP
-    >>> clean = denoise(noisy, method="bm3d", sigma=25)  # doctest: +SKIP
-    """
-    model = Denoiser(Config.of(**options))
-    if model.method.trained:
-        model.fit(image, axes, progress=progress)
-    return model.denoise(image, axes, output=output, dtype=dtype)
 
 
 class Denoiser:
@@ -169,7 +118,7 @@ class Denoiser:
             method.warm = method.adapts and not self.config.from_scratch and starter.begin(self.network)
         device = pick()
         start = "beginning with a trained network" if method.warm else "from scratch"
-        say(f"Training on {describe(device)}, {start}: {len(opened)} image{'s' * (len(opened) > 1)}, {data}.")
+        say(f"Training on {describe(device)}, {start}: {len(opened)} image{'s' * (len(opened) > 1)}, {data}{method}.")
         saved = None if checkpoint is None else Path(checkpoint)
         outcome = training.fit(
             self.network,
@@ -251,6 +200,35 @@ class Denoiser:
             warnings.warn(f"{opened.name}: {bad} NaN or infinite pixels were passed through.", stacklevel=2)
         return out if output is None else Path(output)
 
+    def report(
+        self,
+        path: str | os.PathLike[str],
+        image: Input,
+        axes: str | None = None,
+        *,
+        truth: Input | None = None,
+    ) -> Verdict:
+        """Denoise an image, write a page (.html) or picture (.png) about the result, and return the verdict on it.
+
+        Of a large image, its middle is shown and judged.
+
+        Parameters
+        ----------
+        path : path
+            File to write.
+        image, axes
+            As for `denoise`.
+        truth : path or array, optional
+            The clean image, for PSNR and SSIM.
+        """
+        from noise2same.result import look_at, write_report
+
+        noisy, *_ = io.open_images(image, axes, fallback=self.axes)
+        clean = dataclasses.replace(noisy, data=self.denoise(image, axes))
+        result = look_at(noisy, clean, self)
+        write_report(path, result, self, None if truth is None else io.open_images(truth, axes, fallback=self.axes)[0])
+        return result.verdict
+
     def save(self, path: str | os.PathLike[str]) -> Path:
         """Write the model to one `.safetensors` file: weights, and in its header everything else."""
         if self.network is None:
@@ -303,18 +281,21 @@ class Denoiser:
         if self.network is None:
             self.axes, self.channels = image.axes, ax.channels(image.axes, image.shape)
             return predict_whole(self._method().denoise, image.data, image.axes, out, advance=advance)
-        pixels = math.prod(image.shape)
         if self._prepared is None:  # once for any number of images
-            self._prepared = ready(self.network, pick(), pixels)
+            self._prepared = ready(self.network, pick(), math.prod(image.shape))
         return predict(
             self._prepared,
             image.data,
             image.axes,
             out,
             normalization=self.normalization if self.config.normalization == "dataset" else None,
-            augment=pixels <= SMALL if augment is None else augment,
+            augment=self.turns(image) if augment is None else augment,
             advance=advance,
         )
+
+    def turns(self, image: io.Image) -> bool:
+        """Whether an image is denoised in eight orientations unless told otherwise."""
+        return math.prod(image.shape) <= SMALL
 
     def _adopt(self, images: list[io.Image], resume: bool) -> None:
         """Take axes and channels from the training images, which must agree among each other."""

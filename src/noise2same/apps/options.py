@@ -26,6 +26,10 @@ Axes = Annotated[
     typer.Option(help="Letters of S, T, C, Z, Y, X, one per dimension, where a file does not say; ZYX is a volume."),
 ]
 Json = Annotated[bool, typer.Option("--json", help="Print the figures as JSON, and nothing else, to stdout.")]
+Report = Annotated[
+    Path | None,
+    typer.Option(help="Page about the result to write, .html or .png; for several images, a folder of pages."),
+]
 Method = Annotated[str | None, setting("method", "--method")]
 NoiseModel = Annotated[str | None, setting("noise_model", "--noise-model")]
 Preset = Annotated[str | None, setting("preset", "--preset")]
@@ -34,6 +38,7 @@ Steps = Annotated[int | None, setting("steps", "--steps")]
 Seed = Annotated[int | None, setting("seed", "--seed")]
 Sigma = Annotated[float | None, setting("sigma", "--sigma")]
 LambdaInv = Annotated[str | None, setting("lambda_inv", "--lambda-inv")]
+Structure = Annotated[str | None, setting("structure", "--structure")]
 Settings = Annotated[
     list[str] | None,
     typer.Option(
@@ -62,4 +67,6 @@ def configure(settings: Sequence[str] | None, **options: Any) -> Config:
             options[name.replace("-", "_")] = json.loads(value)
         except json.JSONDecodeError:
             options[name.replace("-", "_")] = value
+    if isinstance(options.get("structure"), str) and options["structure"] != "auto":
+        options["structure"] = options["structure"].split(",")  # such as 0,2
     return Config.of(**options)

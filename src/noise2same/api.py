@@ -1,0 +1,65 @@
+"""The two functions that most users need."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from typing import Any
+
+from noise2same.config import Config
+from noise2same.denoiser import Denoiser
+from noise2same.io import Input
+
+
+def train(
+    images: Input | Sequence[Input],
+    axes: str | None = None,
+    *,
+    target: Input | Sequence[Input] | None = None,
+    progress: bool = True,
+    **options: Any,
+) -> Denoiser:
+    """Train a denoiser on noisy images: files, folders, glob patterns or arrays.
+
+    Parameters
+    ----------
+    images : path, array or sequence of them
+        The noisy images, of any sizes, with the same number of channels.
+    axes : str, optional
+        Letters of S, T, C, Z, Y, X; needed where the files do not say and there is more than one reading.
+    target : path, array or sequence of them, optional
+        For a supervised method, what to predict from each image, of its shape: files of the same names, or arrays in
+        the same order.
+    progress : bool
+        Show a progress bar.
+    **options
+        Fields of `Config`: method="noise2void", preset="paper", minutes=2, steps=2000, sigma=25, ...
+
+    Examples
+    --------
+    >>> model = train(["a.tif", "b.tif"], axes="ZYX", minutes=10)  # doctest: +SKIP
+    >>> model.save("worm.safetensors")  # doctest: +SKIP
+    """
+    return Denoiser(Config.of(**options)).fit(images, axes, target=target, progress=progress)
+
+
+def denoise(
+    image: Input,
+    axes: str | None = None,
+    *,
+    output: str | os.PathLike[str] | None = None,
+    dtype: str = "same",
+    progress: bool = True,
+    **options: Any,
+) -> Any:
+    """Train on one noisy image and return it denoised, with its own dtype and shape; `options` as for `train`.
+
+    Examples
+    --------
+    >>> clean = denoise(noisy)  # doctest: +SKIP
+    >>> clean = denoise(noisy, method="bm3d", sigma=25)  # doctest: +SKIP
+    """
+    model = Denoiser(Config.of(**options))
+    if model.method.trained:
+        model.fit(image, axes, progress=progress)
+    return model.denoise(image, axes, output=output, dtype=dtype)
