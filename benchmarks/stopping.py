@@ -93,8 +93,9 @@ def measure(name: str) -> dict[str, Any]:
 
 
 def main() -> None:
-    argparse.ArgumentParser(description=__doc__).parse_args()
-    rows = record.side_by_side(measure, SETS)
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--data", nargs="+", choices=list(SETS), default=list(SETS))
+    rows = record.side_by_side(measure, parser.parse_args().data)
     text = (
         f"# When to stop\n\nEach image alone, with the defaults, until training ends by itself ({MOST} steps at most), "
         "and a run three times as long, with the best of its points. PSNR after an affine fit to the clean image."

@@ -1,8 +1,11 @@
-"""Fills the table of settings into the guide, from the code itself, so that it cannot go stale."""
+"""Fills the table of settings into the guide, from the code itself, and turns formulas into MathML."""
 
 from __future__ import annotations
 
+import re
 from typing import Any
+
+from latex2mathml.converter import convert
 
 from noise2same.config import PRESETS, Config
 
@@ -10,8 +13,14 @@ MARK = "<!-- settings -->"
 
 
 def on_page_markdown(markdown: str, **_: Any) -> str:
-    """Replace the mark in a page by the table; called by MkDocs."""
-    return markdown.replace(MARK, settings_table()) if MARK in markdown else markdown
+    """Replace the mark in a page by the table, and $...$ and $$...$$ by what browsers show by themselves.
+
+    Called by MkDocs.
+    """
+    if MARK in markdown:
+        markdown = markdown.replace(MARK, settings_table())
+    markdown = re.sub(r"\$\$(.+?)\$\$", lambda found: convert(found[1], display="block"), markdown, flags=re.DOTALL)
+    return re.sub(r"(?<![`\w$])\$([^$`]+?)\$(?![\w$])", lambda found: convert(found[1]), markdown)
 
 
 def settings_table() -> str:

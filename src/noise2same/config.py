@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import math
 import re
+from collections.abc import Callable
 from difflib import get_close_matches
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_serializer, model_validator
 
 from noise2same.errors import InputError
 
@@ -63,13 +64,25 @@ class Config(BaseModel):
         Field(description="Over what the root of the invariance term is taken: all of the batch, or blocks of pixels."),
     ] = "local"
     noise_model: Annotated[
-        Literal["none", "gaussian", "poisson", "impulse"],
-        Field(description="Kind of noise, for methods that can use it: laine."),
-    ] = "none"
+        Literal["auto", "none", "gaussian", "poisson", "poisson-gaussian", "impulse", "simulated"]
+        | Annotated[str, Field(pattern=r"\.py$")]
+        | Callable[..., Any],
+        Field(
+            description="Kind of noise, for methods that can use it; auto: what the images show. Or a .py file with a "
+            "function sample(clean) that returns a noisy image."
+        ),
+    ] = "auto"
     gain: Annotated[
         float | None,
-        Field(gt=0, description="Poisson noise's variance is gain times the intensity; learned if unknown."),
+        Field(gt=0, description="Poisson noise's variance is gain times the intensity; estimated if unknown."),
     ] = None
+    structure: Annotated[
+        Literal["auto"] | tuple[Annotated[int, Field(ge=0)], ...],
+        Field(
+            description="Over how many pixels along [Z,] Y and X noise is correlated, which are then masked together; "
+            "auto: as the images show."
+        ),
+    ] = "auto"
     alpha: Annotated[
         float | None, Field(gt=0, lt=1, description="Part of the pixels replaced by impulse noise; learned if unknown.")
     ] = None
@@ -148,11 +161,17 @@ class Config(BaseModel):
     def _consistent(self) -> Config:
         if self.sigma is not None and self.lambda_inv != "auto":
             raise ValueError("sigma sets lambda_inv to 2 sigma: give one of them, not both")
+        if self.noise_model not in ("auto", "none", "impulse") and self.lambda_inv != "auto":
+            raise ValueError("lambda_inv weighs a bound that a noise model does not need: give one of them, not both")
         if self.steps and self.minutes:
             raise ValueError("give a budget in steps or in minutes, not both")
         if self.patch_3d[1] != self.patch_3d[2] or min(self.patch_3d) < 1:
             raise ValueError("patch_3d is Z, Y and X, all positive, with Y equal to X")
         return self
+
+    @field_serializer("noise_model")
+    def _without_functions(self, model: Any) -> str:
+        return model if isinstance(model, str) else "simulated"
 
     @classmethod
     def of(cls, **options: Any) -> Config:
@@ -170,6 +189,7 @@ class Config(BaseModel):
             # one problem for each type that would do
             wanted = [first["msg"], *(one["msg"] for one in others if one["loc"][:1] == first["loc"][:1] != one["loc"])]
             what = " or ".join(wanted).replace("Input should be ", "").replace("Field required", "longer")
+            what = what.replace(r"String should match pattern '\.py$'", "a .py file").replace("callable", "a function")
             near = get_close_matches(str(options[name]), re.findall("'(.+?)'", what), n=1)
             meant = f" Did you mean {near[0]}?" if near else ""
             raise InputError(f"{name}={options[name]}: it should be {what}.{meant}") from None

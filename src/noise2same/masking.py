@@ -5,6 +5,7 @@ Everything is drawn on the device of the images, in one vectorised pass, indepen
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from itertools import product
 
@@ -52,6 +53,19 @@ def stratified(shape: Sequence[int], density: float, generator: torch.Generator)
     return mask > 0
 
 
+def widened(mask: Tensor, extent: Sequence[int]) -> Tensor:
+    """J with all pixels that share noise with it: those up to `extent` pixels away along each spatial axis."""
+    pool = functional.max_pool2d if mask.ndim == 4 else functional.max_pool3d
+    size = [2 * reach + 1 for reach in extent]
+    return pool(mask.float(), size, stride=1, padding=list(extent)) > 0
+
+
+def surroundings(x: Tensor, mask: Tensor, extent: Sequence[int]) -> Tensor:
+    """Replace J by the mean of the pixels around it that are not in J, up to one pixel further away than `extent`."""
+    window = [2 * reach + 3 for reach in extent]
+    return torch.where(mask, _weighted_mean(x, mask, [1.0] * math.prod(window), window), x)
+
+
 def gaussian(x: Tensor, mask: Tensor, generator: torch.Generator) -> Tensor:
     """Replace J by N(0, 0.2²) in normalised units, the paper's choice (appendix, implementation details)."""
     noise = torch.randn(x.shape, generator=generator, device=x.device)
@@ -64,27 +78,26 @@ def donut(x: Tensor, mask: Tensor, generator: torch.Generator) -> Tensor:
     Direct neighbours weigh 1, diagonal ones ½; in 3D faces weigh 1, edges ½ and corners 0.
     """
     weights = [{1: 1.0, 2: 0.5}.get(sum(map(abs, offset)), 0.0) for offset in product((-1, 0, 1), repeat=x.ndim - 2)]
-    return torch.where(mask, _weighted_mean(x, mask, weights, 3), x)
+    return torch.where(mask, _weighted_mean(x, mask, weights, (3,) * (x.ndim - 2)), x)
 
 
 def mean(x: Tensor, mask: Tensor, generator: torch.Generator) -> Tensor:
     """Replace J by the mean of the 5×5 (5×5×5) window without its centre, in each channel by itself, as in N2V2."""
     weights = [float(any(offset)) for offset in product((-2, -1, 0, 1, 2), repeat=x.ndim - 2)]
-    return torch.where(mask, _weighted_mean(x, mask, weights, 5), x)
+    return torch.where(mask, _weighted_mean(x, mask, weights, (5,) * (x.ndim - 2)), x)
 
 
-def _weighted_mean(x: Tensor, mask: Tensor, weights: Sequence[float], edge: int) -> Tensor:
-    """Mean around each pixel with the weights of a window of `edge` pixels a side, over the pixels that are not in J.
+def _weighted_mean(x: Tensor, mask: Tensor, weights: Sequence[float], window: Sequence[int]) -> Tensor:
+    """Mean around each pixel with the weights of a window of this size, over the pixels that are not in J.
 
     Were neighbours in J counted, each would hide a part of the other's noise in the fill, where a network finds it.
     Where there is no other neighbour, it is 0.
     """
-    dims = x.ndim - 2
-    kernel = torch.tensor(weights, device=x.device, dtype=x.dtype).reshape(1, 1, *(edge,) * dims)
-    convolve = functional.conv2d if dims == 2 else functional.conv3d
+    kernel = torch.tensor(weights, device=x.device, dtype=x.dtype).reshape(1, 1, *window)
+    convolve = functional.conv2d if x.ndim == 4 else functional.conv3d
     known = (~mask).to(x.dtype)
     both = torch.cat([x * known, known]).flatten(0, 1).unsqueeze(1)
-    total, weight = convolve(both, kernel, padding=edge // 2).reshape(2, *x.shape)
+    total, weight = convolve(both, kernel, padding=[edge // 2 for edge in window]).reshape(2, *x.shape)
     return total / weight.clamp(min=0.5)
 
 

@@ -22,8 +22,8 @@ from noise2same import axes as ax
 from noise2same.device import is_out_of_memory
 from noise2same.normalize import Normalization, fill_invalid
 
-TILE = {2: (768, 768), 3: (64, 192, 192)}
-"""Largest tile, ([Z,] Y, X): small enough for a laptop's memory, large enough that overlap costs little."""
+TILE = {2: (1056, 1056), 3: (64, 256, 256)}
+"""Largest tile, ([Z,] Y, X): as large as a laptop's memory allows, for the sake of little overlap."""
 OVERLAP = {2: (48, 48), 3: (16, 32, 32)}
 """Of neighbouring tiles: about the reach of the default network, so that no seam is left to see."""
 BATCH_PIXELS = {"cpu": 2**18, "mps": 2**20, "cuda": 2**22}

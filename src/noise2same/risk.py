@@ -5,12 +5,27 @@ r"""The error against clean images that nobody has, from noisy ones: equation 1 
 
 for independent noise that is Gaussian with the variance :math:`\sigma_j^2` at pixel j, and to first order for noise
 whose variance grows with the intensity. The derivative is measured: a few pixels J are changed a little, at random.
+
+Noise that is correlated, with :math:`\rho_{jk}` between the pixels j and k, has
+
+.. math:: Cov(f_j, x_j) = E\Big[\sum_k \rho_{jk}\,\sigma_j\sigma_k\,\partial f_j/\partial x_k\Big] ,
+
+which one change measures too, if the pixels around each pixel of J change with it in proportion to their correlation.
+
+Of any noise that can be drawn, with x' and x'' equal to x but for new draws on J,
+
+.. math:: Cov(f_j, x_j) = \tfrac12 E[(f(x')_j - f(x'')_j)(x'_j - x''_j)] .
+
+`docs/noise-model.md` derives all three.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import torch
 from torch import Tensor
+from torch.nn import functional
 
 from noise2same.masking import stratified
 
@@ -28,9 +43,38 @@ def small_change(
     return SIZE * variance.sqrt() * torch.randn(x.shape, generator=generator, device=x.device) * j
 
 
+def shared(change: Tensor, variance: Tensor, correlation: Sequence[Sequence[float]]) -> Tensor:
+    """The change of all pixels that goes with one on J, by the noise they share.
+
+    Parameters
+    ----------
+    change : Tensor, (B, C, [Z,] Y, X)
+        Change on J, 0 elsewhere.
+    variance : Tensor, as `change`
+        Variance of the noise.
+    correlation : sequence of sequence of float
+        For each spatial axis, the autocorrelation of the noise at the lags 1, 2, ...; that of two pixels is the product
+        over the axes.
+    """
+    std = variance.sqrt()
+    spread = (change / std).flatten(0, 1).unsqueeze(1)
+    dims = change.ndim - 2
+    convolve = functional.conv2d if dims == 2 else functional.conv3d
+    for axis, lags in enumerate(correlation):
+        kernel = torch.tensor([*reversed(lags), 1.0, *lags], dtype=change.dtype, device=change.device)
+        shape = [len(kernel) if other == axis else 1 for other in range(dims)]
+        spread = convolve(spread, kernel.reshape(1, 1, *shape), padding=[length // 2 for length in shape])
+    return std * spread.reshape(change.shape)
+
+
 def covariance(change: Tensor, response: Tensor, variance: Tensor) -> Tensor:
     """Mean covariance of output and noise of a mean variance, by what an output's response to a change is.
 
     The derivatives' mean has the weights of the squared change, and so of the noise's own variance.
     """
     return variance * (change * response).sum() / change.square().sum().clamp(min=1e-12)
+
+
+def covariance_of_draws(one: Tensor, f_one: Tensor, other: Tensor, f_other: Tensor, j: Tensor) -> Tensor:
+    """Mean covariance of output and noise, from two images that differ by a draw of the noise on J, and the outputs."""
+    return 0.5 * ((f_one - f_other) * (one - other) * j).sum() / j.sum().clamp(min=1)

@@ -10,7 +10,7 @@ from torch import Tensor, nn
 
 from noise2same.methods.method import Facts, mean_square
 from noise2same.patches import Patches
-from noise2same.risk import covariance, small_change
+from noise2same.risk import covariance, shared, small_change
 
 BATCHES = 8
 """How many batches of patches the error is estimated on, always the same ones."""
@@ -36,7 +36,7 @@ class StopRule:
     patches : Patches
         The training images.
     facts : Facts
-        Uses `sigma` and `slope`.
+        Uses what they say of the noise.
     seed : int
         Of the patches to judge by.
     """
@@ -48,6 +48,10 @@ class StopRule:
         self.changes = [
             small_change(batch.x, variance, DENSITY, batch.valid, generator)
             for batch, variance in zip(self.batches, variances, strict=True)
+        ]
+        self.inputs = [
+            batch.x + shared(change, variance, facts.correlation)
+            for batch, change, variance in zip(self.batches, self.changes, variances, strict=True)
         ]
         means = [
             mean_square(variance.sqrt(), batch.valid) for batch, variance in zip(self.batches, variances, strict=True)
@@ -82,10 +86,10 @@ class StopRule:
         was_training = network.training
         network.eval()
         squares, responses = [], []
-        for batch, change in zip(self.batches, self.changes, strict=True):
+        for batch, changed in zip(self.batches, self.inputs, strict=True):
             f_x = network(batch.x)
             squares.append(mean_square(f_x - batch.x, batch.valid))
-            responses.append(network(batch.x + change) - f_x)
+            responses.append(network(changed) - f_x)
         network.train(was_training)
         dependence = covariance(torch.stack(self.changes), torch.stack(responses), self.variance)
         return float(torch.stack(squares).mean() - self.variance + 2 * dependence)

@@ -38,6 +38,8 @@ WARM_RATE = 0.1
 """Share of the learning rate for a network that has been trained before."""
 LAST = 0.5
 """Of the time until training was found to be done, what is given to the fall of the learning rate."""
+POINTS = 50
+"""How often a run is looked at for its history."""
 SIGNALS = (signal.SIGINT, signal.SIGTERM)
 
 
@@ -52,6 +54,8 @@ class Summary:
     """Whether it ended before the budget, because more training would have bought nothing."""
     terms: dict[str, float]
     """Loss terms at the end, averaged over the last steps."""
+    history: list[dict[str, float]]
+    """The same, and steps, seconds and the estimated error where it was estimated, at `POINTS` moments of the run."""
 
 
 def fit(
@@ -119,7 +123,12 @@ def fit(
     if method.warm and module.rule is not None:
         module.rule.keep_better(network, before)
     return Summary(
-        trainer.global_step, module.elapsed, module.interrupted, module.done_at is not None, module.read_terms()
+        trainer.global_step,
+        module.elapsed,
+        module.interrupted,
+        module.done_at is not None,
+        module.read_terms(),
+        module.history,
     )
 
 
@@ -144,6 +153,7 @@ class Training(lightning.LightningModule):
         self.rule_errors: list[float] = []
         self.done_at: float | None = None  # share of the budget
         self.terms: dict[str, Tensor] = {}
+        self.history: list[dict[str, float]] = []
 
     def train_dataloader(self) -> Any:
         return itertools.repeat(0)
@@ -206,6 +216,9 @@ class Training(lightning.LightningModule):
         ):
             done = self.rule.is_done(self.network if self.average is None else self.average.module)
             self.done_at = share if done else None
+            self._remember(error=self.rule.errors[-1])
+        elif share >= len(self.history) / POINTS:
+            self._remember()
         now, stop, save = self._progress(share), self.interrupted, time.monotonic() - self.saved >= CHECKPOINT_SECONDS
         if self.trainer.world_size > 1:  # all workers must agree, or learning rates drift apart and saving deadlocks
             now, stop, save = self.trainer.strategy.broadcast((now, stop, save))
@@ -226,19 +239,24 @@ class Training(lightning.LightningModule):
             "done_at": self.done_at,
             "generator": self.generator.get_state(),
             "terms": self.terms,
+            "history": self.history,
         }
 
     def on_load_checkpoint(self, checkpoint: dict[str, Any]) -> None:
         state = checkpoint["noise2same"]
         self.elapsed, self.progress = state["elapsed"], state["progress"]
         self.generator_state, self.terms = state["generator"], state["terms"]
-        self.rule_errors, self.done_at = state["errors"], state["done_at"]
+        self.rule_errors, self.done_at, self.history = state["errors"], state["done_at"], state["history"]
 
     def _save(self, path: Path) -> None:
         """Write the state of the run to `path`, whole or not at all; only the first worker writes."""
         with io.replacing(path) if self.trainer.is_global_zero else nullcontext(path) as partial:
             self.trainer.save_checkpoint(partial)
         self.saved = time.monotonic()
+
+    def _remember(self, **more: float) -> None:
+        """Add a point to the history."""
+        self.history.append({"step": self.global_step, "seconds": self.elapsed} | self.read_terms() | more)
 
     def read_terms(self) -> dict[str, float]:
         """Loss terms averaged over the last steps."""
@@ -249,12 +267,6 @@ class Training(lightning.LightningModule):
             return self.global_step / self.config.steps
         assert self.config.minutes is not None, "a budget is in steps or in minutes"
         return self.elapsed / (60 * self.config.minutes)
-
-    def _buys_nothing(self) -> bool:
-        """Whether it is time to ask the stop rule, and it says that more training buys nothing."""
-        if self.rule is None or not self.config.early_stop or not self.rule.due(self.global_step):
-            return False
-        return self.rule.is_done(self.network if self.average is None else self.average.module)
 
     def _progress(self, share: float) -> float:
         """How far the run is, from 0 to 1, when a share of its budget is used.

@@ -6,6 +6,7 @@ import math
 import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -17,7 +18,9 @@ from noise2same.config import Config
 from noise2same.errors import InputError
 from noise2same.io import Image
 from noise2same.methods import Facts
+from noise2same.noise.diagnose import Diagnosis, diagnose
 from noise2same.noise.estimate import NoiseLevel, noise_level
+from noise2same.noise.simulate import Simulator, check, load
 from noise2same.normalize import Normalization, fill_invalid
 from noise2same.patches import Patches
 
@@ -38,6 +41,10 @@ class TrainingData:
     """Statistics of all slabs together."""
     noise: NoiseLevel
     """Level of the noise in normalised units, told by the user or estimated."""
+    diagnosis: Diagnosis
+    """What the noise looks like."""
+    simulator: Simulator | None
+    """What draws the noise, if the user has a function for it."""
 
     def __str__(self) -> str:
         values = sum(slab.size for slab in self.slabs) / 1e6
@@ -56,6 +63,11 @@ class TrainingData:
             black=float(-mean / std),
             low=float(min(slab.min() for slab in self.slabs)),
             high=float(max(slab.max() for slab in self.slabs)),
+            kind=self.diagnosis.kind,
+            usable=self.diagnosis.usable,
+            correlation=self.diagnosis.shared(),
+            simulator=self.simulator,
+            normalization=self.normalization,
         )
 
     def patches(self, config: Config) -> Patches:
@@ -87,12 +99,15 @@ def prepare(images: list[Image], config: Config, targets: list[Image] | None = N
         warnings.warn(f"{bad} NaN or infinite pixels are left out of training.", stacklevel=4)
     pooled = Normalization.measure(raw)
     scales = [pooled] * len(raw) if config.normalization == "dataset" else [Normalization.measure([s]) for s in raw]
+    slabs, diagnosis = [scale.apply(slab) for scale, slab in zip(scales, filled, strict=True)], diagnose(raw)
     return TrainingData(
-        [scale.apply(slab) for scale, slab in zip(scales, filled, strict=True)],
+        slabs,
         None if wanted is None else [scale.apply(slab) for scale, slab in zip(scales, wanted, strict=True)],
         finite if bad else None,
         pooled,
-        level_of(raw, scales, config.sigma),
+        level_of(diagnosis, slabs, scales, config),
+        diagnosis,
+        simulator_of(config, filled[0]),
     )
 
 
@@ -114,13 +129,39 @@ def read_slabs(images: list[Image], limit: int, height: int) -> list[NDArray[Any
     return [places[i][0].read(places[i][1], places[i][1] + height) for i in chosen]
 
 
-def level_of(raw: list[NDArray[Any]], scales: list[Normalization], sigma: float | None) -> NoiseLevel:
-    """Noise in normalised units: `sigma`, given in those of the images, or the median estimates of up to 64 slabs."""
-    if sigma is not None:
-        return NoiseLevel(float(np.mean([sigma / np.asarray(scale.std) for scale in scales])), 0.0)
-    chosen = range(0, len(raw), -(-len(raw) // 64))
-    levels = [noise_level(scales[i].apply(raw[i])) for i in chosen]
-    return NoiseLevel(*map(float, np.median(levels, axis=0)))
+def level_of(
+    diagnosis: Diagnosis, slabs: list[NDArray[np.float32]], scales: list[Normalization], config: Config
+) -> NoiseLevel:
+    """Noise in normalised units: as the user tells it in those of the images, or else as it was diagnosed."""
+    mean, std = (np.mean([getattr(scale, name) for scale in scales], axis=0) for name in ("mean", "std"))
+    told = config.sigma is not None or config.gain is not None
+    if not told and diagnosis.sigma == 0:  # images that are too small to diagnose
+        return noise_level(slabs[0])
+    each = [(one["a"], one["b"]) for one in diagnosis.channels if len(diagnosis.channels) == len(mean)]
+    if told:
+        each = [(config.gain or 0.0, (config.sigma or 0.0) ** 2)]
+    slope, offset = np.transpose(each or [(diagnosis.a, diagnosis.b)])
+    variance, slope = float(np.mean((slope * mean + offset) / std**2)), float(np.mean(slope / std))
+    if config.noise_model == "gaussian" and not told:
+        slope = 0.0
+    if config.noise_model == "poisson" and not told:  # no variance where there is no light
+        slope = variance * float(np.mean(std / mean))
+    if slope < 0 or variance < 0:
+        model, middle = config.noise_model, np.mean(mean)
+        raise InputError(f"The variance of {model} noise would be negative at the images' mean, which is {middle:.3g}.")
+    return NoiseLevel(math.sqrt(variance), slope)
+
+
+def simulator_of(config: Config, images: NDArray[Any]) -> Simulator | None:
+    """The function that simulates the noise, if that is the noise model, tried out on images of their own kind."""
+    model = config.noise_model
+    if model == "simulated":
+        raise InputError("The noise model of this model was a function: give it again, or another noise_model.")
+    if isinstance(model, str) and not model.endswith(".py"):
+        return None
+    sample = load(Path(model).expanduser()) if isinstance(model, str) else model
+    check(sample, images.astype(np.float32))
+    return sample
 
 
 def _tensors(arrays: Sequence[NDArray[Any]]) -> list[torch.Tensor]:

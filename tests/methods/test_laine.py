@@ -154,7 +154,7 @@ def test_a_level_of_another_noise_model_is_refused():
     with pytest.raises(InputError, match="noise_model=poisson"):
         make("gaussian", gain=2.0)
     with pytest.raises(InputError, match="laine can"):
-        methods.find(Config(noise_model="gaussian"))
+        methods.find(Config(noise_model="impulse"))
 
 
 def noisy_camera(seed=0):

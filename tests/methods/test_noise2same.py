@@ -81,11 +81,11 @@ def test_local_roots_are_a_tighter_bound_and_the_same_where_nothing_varies(shape
 def test_the_bound_is_weaker_where_there_is_less_noise():
     x = torch.linspace(-2, 2, 64).expand(4, 1, 64, 64)
     told = {sigma: Noise2Same(Config(), Facts(2, 1, sigma=0.5, slope=slope)) for sigma, slope in ((0, 0.0), (1, 0.12))}
-    even, uneven = (method.noise.variance(x) for method in told.values())
+    even, uneven = (method.bound.variance(x) for method in told.values())
     assert even.mean().item() == pytest.approx(uneven.mean().item(), rel=1e-3) == pytest.approx(0.25, rel=1e-3)
     assert uneven[..., 0].max() < 0.05 and uneven[..., -1].min() > 0.45
     constant = Noise2Same(Config(lambda_inv=1.0), Facts(2, 1, sigma=0.5, slope=0.12))
-    assert constant.noise.variance(x).std() == 0
+    assert constant.bound.variance(x).std() == 0
 
 
 def test_one_root_over_the_batch_is_the_paper_s_own():
@@ -143,3 +143,39 @@ def test_invalid_pixels_count_nowhere():
     assert clean == dirty
     nothing = terms(Constant(), Batch(x, valid=torch.zeros_like(valid)))
     assert all(torch.isfinite(value) for value in nothing.values())
+
+
+@pytest.mark.parametrize(
+    ("options", "usable", "computed"),
+    [
+        ({}, True, True),
+        ({}, False, False),
+        ({"noise_model": "none"}, True, False),
+        ({"noise_model": "gaussian"}, False, True),
+        ({"lambda_inv": 1.0}, True, False),
+        ({"structure": (0, 1)}, True, False),
+        ({"preset": "paper"}, True, False),
+    ],
+)
+def test_when_the_covariance_is_computed_and_when_it_is_bounded(options, usable, computed):
+    facts = Facts(2, 1, sigma=0.5, kind="gaussian", usable=usable)
+    method = Noise2Same(Config(**options), facts)
+    found = method(Copy(), batch_of(8, 1, 32, 32), torch.Generator().manual_seed(0))
+    assert set(found) == {"reconstruction", "covariance" if computed else "invariance"}
+    assert ("no noise model" in str(method)) != computed
+    if computed:  # the copy's output has all of the noise
+        assert found["covariance"].item() == pytest.approx(2 * 0.25, rel=1e-3)
+
+
+def test_pixels_that_share_noise_are_masked_together():
+    x = batch_of(8, 1, 64, 64).x.repeat_interleave(2, -1)[..., :64]  # each pixel has a twin beside it
+
+    class Twin(nn.Module):
+        def forward(self, x):
+            return (x.roll(1, -1) + x.roll(-1, -1)) / 2
+
+    alone, together = (
+        terms(Twin(), Batch(x), masked_fraction=1.0, noise_model="none", structure=structure)["invariance"]
+        for structure in ((0, 0), (0, 1))
+    )
+    assert alone < 0.05 < 0.2 < together

@@ -62,8 +62,8 @@ class Laine(Method):
     """
 
     when = "the kind of noise is known: noise_model=gaussian, poisson or impulse; slower than the others"
-    settings = frozenset({"sigma", "gain", "alpha", "noise_model"})
-    noise_models = ("none", *LEVELS)
+    settings = frozenset({"sigma", "gain", "alpha"})
+    noise_models = ("auto", "none", *LEVELS)
 
     def __init__(self, config: Config, facts: Facts) -> None:
         super().__init__(config, facts)
@@ -74,9 +74,9 @@ class Laine(Method):
     def network(self) -> nn.Module:
         """Untrained blind-spot network, and the noise model that makes its prediction whole."""
         c, facts = self.config, self.facts
-        if c.noise_model == "none":
+        if c.noise_model in ("auto", "none"):
             return BlindSpot(facts.dims, facts.channels, facts.channels, features=c.features, levels=c.levels)
-        return NOISES[c.noise_model](c, facts)
+        return NOISES[str(c.noise_model)](c, facts)
 
     def __call__(self, network: nn.Module, batch: Batch, generator: torch.Generator) -> dict[str, Tensor]:
         """Term "blind", or "likelihood" of a noise model, of a batch of shape (B, C, [Z,] Y, X)."""

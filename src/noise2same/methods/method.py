@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
 import torch
@@ -12,6 +12,8 @@ from torch import Tensor, nn
 from noise2same.config import Config
 from noise2same.errors import InputError
 from noise2same.networks.unet import UNet
+from noise2same.noise.simulate import Simulator
+from noise2same.normalize import Normalization
 from noise2same.patches import Batch
 
 
@@ -32,6 +34,16 @@ class Facts:
     low: float = -1.0
     high: float = 1.0
     """The ends of the range of the data."""
+    kind: str = "unknown"
+    """Kind of the noise, as `noise.diagnose` names it."""
+    usable: bool = False
+    """Whether kind and level of the noise are known well enough to train by them."""
+    correlation: tuple[tuple[float, ...], ...] = ()
+    """Of the noise along each spatial axis at the lags 1, 2, ... as far as there is any; empty if it is independent."""
+    simulator: Simulator | None = None
+    """What draws the noise, in the images' own units, if the user has a function for it."""
+    normalization: Normalization = field(default_factory=lambda: Normalization((0.0,), (1.0,)))
+    """What the images were normalised with."""
 
     def variance(self, image: Tensor) -> Tensor:
         """Variance of the noise at each pixel of an image; its mean is σ², because the mean of all images is 0."""
@@ -55,7 +67,8 @@ class Method:
     """When to use it, in one line."""
     settings: ClassVar[frozenset[str]] = frozenset()
     """Which of `METHOD_SETTINGS` it reads; another one that is set is an error."""
-    noise_models: ClassVar[tuple[str, ...]] = ("none",)
+    noise_models: ClassVar[tuple[str, ...]] = ("auto", "none")
+    """Those it can be told; "simulated" stands for a file or function."""
     dims: ClassVar[tuple[int, ...]] = (2, 3)
     supervised: ClassVar[bool] = False
     """Whether it learns to predict target images."""
@@ -71,6 +84,10 @@ class Method:
         """Whether training may begin with a starter network (`starter.py`): where that measures better."""
         self.warm = False
         """Whether the network to be trained has been trained before."""
+
+    def __str__(self) -> str:
+        """How it takes the noise, to be added to the line that training begins with; starts with "; "."""
+        return ""
 
     def network(self) -> nn.Module:
         """Untrained network for these settings and images; what its forward returns is the denoised image."""
@@ -94,7 +111,7 @@ METHOD_SETTINGS = (
     "mask_density",
     "masked_fraction",
     "separate_passes",
-    "noise_model",
+    "structure",
     "gain",
     "alpha",
 )

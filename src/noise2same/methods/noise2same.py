@@ -2,18 +2,25 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
 from noise2same.config import Config
-from noise2same.masking import FILLS, stratified
+from noise2same.errors import InputError
+from noise2same.masking import FILLS, stratified, surroundings, widened
 from noise2same.methods.method import Facts, Method, mean_square
+from noise2same.noise.simulate import draw
 from noise2same.patches import Batch
-from noise2same.risk import covariance, small_change
+from noise2same.risk import covariance, covariance_of_draws, shared, small_change
+
+MODELS = ("gaussian", "poisson", "poisson-gaussian")
+"""Noise whose covariance with an output follows from its variance."""
 
 BLOCK = {2: (16, 16), 3: (4, 8, 8)}
 """Pixels that share a root, ([Z,] Y, X): few enough that the signal varies little, and with a dozen of J among them.
@@ -38,68 +45,147 @@ class Noise2Same(Method):
     standard deviation :math:`\sigma`. "auto" is Theorem 2 with the noise level told or estimated, but at most 2. Photon
     noise is stronger where the image is brighter, and there :math:`\sigma` is larger: the proof holds for each block.
 
+    The second term bounds twice the covariance of output and noise in equation 1. Where the noise is known, or the
+    images show it clearly, that covariance is computed instead from the same two passes (`risk.py`): the loss then is
+    the error itself but for a constant, and better networks follow. Noise that neighbouring pixels share is masked, or
+    changed, together.
+
     Parameters
     ----------
     config : Config
-        Uses `lambda_inv`, `root`, `fill`, `mask_density`, `masked_fraction` and `separate_passes`.
+        Uses `noise_model`, `gain`, `lambda_inv`, `root`, `fill`, `mask_density`, `masked_fraction`, `separate_passes`
+        and `structure`.
     facts : Facts
-        Uses `sigma` and `slope`.
+        Uses what they say of the noise.
     """
 
     when = "the default: no clean images, no pairs, no noise model"
-    settings = frozenset({"sigma", "lambda_inv", "root", "fill", "mask_density", "masked_fraction", "separate_passes"})
+    settings = frozenset(
+        {
+            "sigma",
+            "gain",
+            "lambda_inv",
+            "root",
+            "fill",
+            "mask_density",
+            "masked_fraction",
+            "separate_passes",
+            "structure",
+        }
+    )
+    noise_models = ("auto", "none", *MODELS, "simulated")
 
     def __init__(self, config: Config, facts: Facts) -> None:
         super().__init__(config, facts)
+        check_told(config)
+        model = config.noise_model
+        own = self.settings - {"sigma", "gain"}
+        plain = all(getattr(config, name) == Config.model_fields[name].default for name in own)
+        self.knows = model in MODELS or (model == "auto" and plain and facts.usable)
+        """Whether the covariance is computed from level and kind of the noise, and not bounded."""
+        self.adapts = self.knows
         auto = config.lambda_inv == "auto"
         self.lambda_inv = min(max(2 * facts.sigma, 1e-3), 2.0) if auto else float(config.lambda_inv)
-        self.noise = replace(facts, sigma=self.lambda_inv / 2, slope=facts.slope if auto else 0.0)
-        own = self.settings - {"sigma"}
-        self.adapts = all(getattr(config, name) == Config.model_fields[name].default for name in own)
+        self.bound = replace(facts, sigma=self.lambda_inv / 2, slope=facts.slope if auto else 0.0)
+        self.extent = tuple(map(len, facts.correlation)) if config.structure == "auto" else config.structure
+        if self.extent and len(self.extent) != facts.dims:
+            raise InputError(f"structure={self.extent}: it should be {facts.dims} numbers, for {'ZYX'[-facts.dims :]}.")
         self.fill = FILLS[config.fill or "donut"]
         self.density = config.mask_density
         self.fraction = config.masked_fraction
         self.separate = config.separate_passes
 
-    def __call__(self, network: nn.Module, batch: Batch, generator: torch.Generator) -> dict[str, Tensor]:
-        """Terms "reconstruction" and "invariance" (the root times λ_inv) of a batch of shape (B, C, [Z,] Y, X).
+    def __str__(self) -> str:
+        told, shared = self.config.noise_model, ""
+        if any(self.extent):
+            shared = f", shared over {' × '.join(str(reach + 1) for reach in self.extent)} pixels"
+        if self.facts.simulator is not None:
+            return "; noise as the noise model simulates it"
+        if self.knows:
+            kind, how = (self.facts.kind, "as the images show") if told == "auto" else (told, "as told")
+            return f"; {kind} noise{shared}, {how}"
+        why = f" for noise that looks {self.facts.kind}" if told == "auto" and not self.facts.usable else ""
+        return f"; no noise model{why}{shared}"
 
-        For a network that was trained before, "covariance" takes the place of "invariance".
+    def __call__(self, network: nn.Module, batch: Batch, generator: torch.Generator) -> dict[str, Tensor]:
+        """Terms of a batch of shape (B, C, [Z,] Y, X): "reconstruction", and "invariance" (the root times λ_inv).
+
+        With a noise model, "covariance" takes the place of "invariance".
         """
         x, valid = batch.x, batch.valid
         part = x[: max(1, round(self.fraction * len(x)))]
-        if self.warm and self.adapts:
-            return self._adapt(network, x, part, valid, generator)
+        where = None if valid is None else valid[: len(part)]
+        name, second = "covariance", self._of_responses if self.knows else self._of_draws
+        if not self.knows and self.facts.simulator is None:
+            name, second = "invariance", self._bounded
+        f_x, term = second(network, x, part, where, generator)
+        return {"reconstruction": mean_square(f_x - x, valid), name: 2 * term}
+
+    def _bounded(
+        self, network: nn.Module, x: Tensor, part: Tensor, valid: Tensor | None, generator: torch.Generator
+    ) -> tuple[Tensor, Tensor]:
+        """Output for `x`, and the bound of its covariance with the noise, which needs no noise model (eq. 6)."""
+        if any(self.extent):  # fewer pixels, each masked with those that share its noise
+            j = stratified(part.shape, min(self.density, 0.2 / math.prod(2 * e + 1 for e in self.extent)), generator)
+            masked = surroundings(part, widened(j, self.extent), self.extent)
+        else:
+            j = stratified(part.shape, self.density, generator)
+            masked = self.fill(part, j, generator)
+        if valid is not None:
+            j &= valid
+        f_x, f_masked = self._both(network, x, masked)
+        change, variance = f_x[: len(part)] - f_masked, self.bound.variance(f_x[: len(part)].detach())
+        return f_x, covariance_bound(change, variance, j, local=self.config.root == "local")
+
+    def _of_responses(
+        self, network: nn.Module, x: Tensor, part: Tensor, valid: Tensor | None, generator: torch.Generator
+    ) -> tuple[Tensor, Tensor]:
+        """Output for `x`, and its covariance with noise of a known level by Stein's identity (`risk.py`)."""
+        variance = self.facts.variance(part)
+        change = small_change(part, variance, self.density, valid, generator)
+        correlation = self.facts.correlation if any(self.extent) else ()
+        f_x, f_changed = self._both(network, x, part + shared(change, variance, correlation))
+        return f_x, covariance(change, f_changed - f_x[: len(part)], variance.mean())
+
+    def _of_draws(
+        self, network: nn.Module, x: Tensor, part: Tensor, valid: Tensor | None, generator: torch.Generator
+    ) -> tuple[Tensor, Tensor]:
+        """Output for `x`, and its covariance with noise drawn anew around it (`risk.py`).
+
+        Twice: the noise that is there already is in the output too, so that a new draw around it differs from the old
+        one by less than two draws do.
+        """
+        assert self.facts.simulator is not None
+        f_x, scale = network(x), self.facts.normalization
+        known = f_x[: len(part)].detach().clamp(self.facts.low, self.facts.high)  # photons are never fewer than none
+        clean = scale.undo(known.cpu().numpy(), np.dtype(np.float32))
         j = stratified(part.shape, self.density, generator)
         if valid is not None:
-            j &= valid[: len(part)]
-        masked = self.fill(part, j, generator)
+            j &= valid
+        noisy = [torch.from_numpy(scale.apply(draw(self.facts.simulator, clean))).to(x.device) for _ in range(2)]
+        one, other = (torch.where(j, values, part) for values in noisy)
+        f_one, f_other = network(torch.cat([one, other])).chunk(2)
+        return f_x, covariance_of_draws(one, f_one, other, f_other, j)
+
+    def _both(self, network: nn.Module, x: Tensor, changed: Tensor) -> tuple[Tensor, Tensor]:
+        """Outputs for a batch and for a changed part of it, in one pass or in two."""
         if self.separate:
-            f_x, f_masked = network(x), network(masked)
-        else:
-            f_x, f_masked = network(torch.cat([x, masked])).split([len(x), len(part)])
-        reconstruction = mean_square(f_x - x, valid)
-        change = f_x[: len(part)] - f_masked
-        variance = self.noise.variance(f_x[: len(part)].detach())
-        bound = covariance_bound(change, variance, j, local=self.config.root == "local")
-        return {"reconstruction": reconstruction, "invariance": 2 * bound}
+            return network(x), network(changed)
+        f_x, f_changed = network(torch.cat([x, changed])).split([len(x), len(changed)])
+        return f_x, f_changed
 
-    def _adapt(
-        self, network: nn.Module, x: Tensor, part: Tensor, valid: Tensor | None, generator: torch.Generator
-    ) -> dict[str, Tensor]:
-        """Terms for a network that was trained before: instead of its bound, the covariance itself as in `risk.py`.
 
-        A network that starts well would be led away by the bound, whose best network leans on each pixel less than it
-        should.
-        """
-        variance = self.noise.variance(part)
-        change = small_change(part, variance, self.density, None if valid is None else valid[: len(part)], generator)
-        f_x, f_changed = network(torch.cat([x, part + change])).split([len(x), len(part)])
-        reconstruction = mean_square(f_x - x, valid)
-        return {
-            "reconstruction": reconstruction,
-            "covariance": 2 * covariance(change, f_changed - f_x[: len(part)], variance.mean()),
-        }
+def check_told(config: Config) -> None:
+    """Raise InputError if what the user says of the noise does not fit together."""
+    model, gain, sigma = config.noise_model, config.gain, config.sigma
+    if gain is not None and model not in ("poisson", "poisson-gaussian"):
+        raise InputError(f"gain belongs to noise_model=poisson or poisson-gaussian, not to {model}.")
+    if model == "poisson" and sigma is not None:
+        raise InputError("Poisson noise has no sigma but a gain: use noise_model=poisson-gaussian, or leave it out.")
+    if model == "poisson-gaussian" and (gain is None) != (sigma is None):
+        raise InputError("noise_model=poisson-gaussian takes both gain and sigma, or neither.")
+    if model in MODELS and config.structure != "auto" and any(config.structure):
+        raise InputError("A noise model takes the correlation that the images show: leave out structure, or the model.")
 
 
 def covariance_bound(change: Tensor, variance: Tensor, where: Tensor, *, local: bool) -> Tensor:

@@ -1,0 +1,70 @@
+"""Noise models of the user: from a file or a function, and what can be wrong with them."""
+
+from __future__ import annotations
+
+import warnings
+
+import numpy as np
+import pytest
+
+from noise2same import Config, Denoiser
+from noise2same.errors import InputError
+from noise2same.noise.simulate import check, draw, load
+
+CLEAN = np.full((2, 1, 32, 32), 10, np.float32)
+RNG = np.random.default_rng(0)
+
+
+def test_a_file_with_a_function(tmp_path):
+    file = tmp_path / "camera.py"
+    file.write_text("import numpy as np\n\ndef sample(clean):\n    return clean + np.ones_like(clean)\n")
+    np.testing.assert_array_equal(draw(load(file), CLEAN), CLEAN + 1)
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [("x = 1", "no function sample"), ("import nothing_of_the_kind", "does not run"), (")", "does not run")],
+)
+def test_a_file_that_is_no_noise_model(tmp_path, text, words):
+    file = tmp_path / "camera.py"
+    file.write_text(text)
+    with pytest.raises(InputError, match=words):
+        load(file)
+
+
+@pytest.mark.parametrize(
+    ("sample", "words"),
+    [
+        (lambda y: y[0], "shape"),
+        (lambda y: y / 0 * 0, "finite"),
+        (lambda y: [["a"]], "shape"),
+        (lambda y: y + missing, "NameError"),  # noqa: F821
+        (lambda y: y, "no noise"),
+    ],
+)
+def test_a_simulator_that_does_not_work(sample, words):
+    with pytest.raises(InputError, match=words), np.errstate(all="ignore"):
+        check(sample, CLEAN)
+
+
+def test_noise_with_a_mean_is_warned_about():
+    with pytest.warns(UserWarning, match="not zero on average but 1"):
+        check(lambda y: y + RNG.normal(1, 1, y.shape), CLEAN)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        check(lambda y: RNG.poisson(y), CLEAN)
+
+
+def test_it_is_used_in_training_and_named_in_the_model(tmp_path):
+    called = []
+
+    def sample(y):
+        called.append(y.shape)
+        return y + RNG.normal(0, 20, y.shape)
+
+    noisy = RNG.normal(100, 20, (64, 64)).astype(np.float32)
+    model = Denoiser(Config(noise_model=sample, steps=2)).fit(noisy, progress=False)
+    assert len(called) > 2 and "covariance" in model.summary["terms"]
+    loaded = Denoiser.load(model.save(tmp_path / "m.safetensors"))
+    np.testing.assert_array_equal(loaded.denoise(noisy), model.denoise(noisy))
+    assert loaded.config.noise_model == "simulated"
