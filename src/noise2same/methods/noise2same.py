@@ -14,7 +14,7 @@ from torch.nn import functional
 from noise2same.config import Config
 from noise2same.errors import InputError
 from noise2same.masking import FILLS, stratified, surroundings, widened
-from noise2same.methods.method import Facts, Method, mean_square
+from noise2same.methods.method import METHOD_SETTINGS, Facts, Method, mean_square
 from noise2same.noise.simulate import draw
 from noise2same.patches import Batch
 from noise2same.risk import covariance, covariance_of_draws, shared, small_change
@@ -60,19 +60,7 @@ class Noise2Same(Method):
     """
 
     when = "the default: no clean images, no pairs, no noise model"
-    settings = frozenset(
-        {
-            "sigma",
-            "gain",
-            "lambda_inv",
-            "root",
-            "fill",
-            "mask_density",
-            "masked_fraction",
-            "separate_passes",
-            "structure",
-        }
-    )
+    settings = frozenset(METHOD_SETTINGS) - {"alpha"}
     noise_models = ("auto", "none", *MODELS, "simulated")
 
     def __init__(self, config: Config, facts: Facts) -> None:

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from scipy import fft, ndimage
 
 from noise2same import axes as ax
-from noise2same.sure import variances
+from noise2same.trust.sure import variances
 
 if TYPE_CHECKING:
     from noise2same.noise.diagnose import Diagnosis

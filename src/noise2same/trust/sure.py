@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from noise2same.noise.diagnose import Diagnosis
-from noise2same.residual import BLOCK, Blocks, Variance, blocks, crops
+from noise2same.trust.residual import BLOCK, Blocks, Variance, blocks, crops
 
 Response = Callable[[NDArray[np.float32]], NDArray[Any]]
 """Denoises a piece of a noisy image, (C, [Z,] Y, X) in the image's units, to the same shape and units, unrounded."""

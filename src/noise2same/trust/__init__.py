@@ -13,10 +13,10 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from noise2same import axes as ax
-from noise2same import sure
 from noise2same.errors import InputError
 from noise2same.noise.diagnose import CONFIDENT, Diagnosis
-from noise2same.residual import BLOCK, SCALES, Array, Blocks, Variance, of_channels, seams
+from noise2same.trust import sure
+from noise2same.trust.residual import BLOCK, SCALES, Array, Blocks, Variance, of_channels, seams
 
 Word = Literal["trust", "check", "do not trust"]
 WORDS: tuple[Word, ...] = ("trust", "check", "do not trust")
