@@ -21,7 +21,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from noise2same.noise.synthesise import gaussian
+from noise2same.datasets import DATASETS
 
 HERE = Path(__file__).parent
 FAIR: dict[str, Any] = {"from_scratch": True, "early_stop": False}
@@ -34,11 +34,11 @@ def grey_images(folder: str) -> list[NDArray[np.float32]]:
     return [imageio.imread(path).astype(np.float32) for path in sorted((DATA / folder).glob("*.png"))]
 
 
-def bsd68(rng: np.random.Generator) -> tuple[list[NDArray[np.float32]], ...]:
+def bsd68() -> tuple[list[NDArray[np.float32]], ...]:
     """The field's usual test, noisy once: 396 training images and the 68 test images, each clean and with σ = 25."""
-    clean, test = grey_images("bsd/Train400")[:396], grey_images("bsd/BSD68")
-    noisy, test_noisy = ([gaussian(image, 25, rng) for image in images] for images in (clean, test))
-    return clean, noisy, test, test_noisy
+    dataset = DATASETS["bsd68"](DATA)
+    test = dataset.test[""]
+    return tuple(list(images) for images in (dataset.train.clean, dataset.train.noisy, test.clean, test.noisy))
 
 
 def side_by_side(measure: Callable[[str], dict[str, Any]], names: Iterable[str]) -> list[Any]:
