@@ -36,7 +36,8 @@ def diagnosis(axes: str = "YX", **changes: Any) -> Diagnosis:
         "correlation": {letter: (0.01, -0.01, 0.0) for letter in spatial},
         "extent": dict.fromkeys(spatial, 0),
         "confidence": 0.93,
-        "evidence": {},
+        "evidence": {"error": 0.01},
+        "usable": True,
         "advice": "Nothing to do: this is the noise that Noise2Same assumes.",
     }
     return Diagnosis(**(facts | changes))

@@ -14,9 +14,9 @@ import tifffile
 from scipy import ndimage
 from skimage import data, io
 
-from noise2same.apps.noise import paragraph
 from noise2same.noise.diagnose import CONFIDENT, Diagnosis, diagnose
 from noise2same.noise.synthesise import combined, gaussian, poisson_gaussian
+from noise2same.noise.words import paragraph
 
 Run = Callable[..., tuple[int, str, str]]
 

@@ -64,6 +64,14 @@ def test_the_same_seed_gives_the_same_weights_and_another_others():
     assert not same(first, run(seed=1)[0])
 
 
+def test_the_history_tells_how_it_went():
+    _, outcome = run(steps=120)
+    steps = [point["step"] for point in outcome.history]
+    assert 40 < len(steps) <= 60 and steps == sorted(steps) and steps[-1] > 110
+    assert all({"seconds", "reconstruction", "invariance"} <= set(point) for point in outcome.history)
+    assert any("error" in point for point in outcome.history)  # of the stop rule, from step 100 on
+
+
 def test_batch_norm_keeps_its_statistics_for_the_rest_of_the_run():
     def batches_seen(settle):
         weights, _ = run(config=Config(steps=12, batch=4, patch=16, ema=0.0, settle=settle))
@@ -85,6 +93,8 @@ def test_an_interrupted_run_resumes_to_the_same_result(tmp_path, number):
     assert outcome.steps == 12 and not outcome.interrupted
     never_stopped, _ = run(config=config)
     assert same(resumed, never_stopped) and not same(kept, resumed)
+    steps = [point["step"] for point in outcome.history]
+    assert steps == sorted(set(steps)) and steps[0] < 10 < steps[-1]
     assert [path.name for path in tmp_path.iterdir()] == ["run.ckpt"]
 
 

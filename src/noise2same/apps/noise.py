@@ -21,16 +21,6 @@ PIXELS = 2**26
 HEIGHT = 256
 """Rows, or planes, of such a part."""
 
-NAMES = {
-    "gaussian": "Gaussian noise, equally strong in dark and bright places",
-    "poisson": "photon (Poisson) noise, which grows with the brightness",
-    "poisson-gaussian": "photon noise and a detector's own (Poisson–Gaussian), which grows with the brightness",
-    "impulse": "impulses: single pixels that have lost their value",
-    "clipped": "noise that is cut off at an end of the range of values",
-    "quantised": "values rounded to steps as large as the noise",
-    "unknown": "of no kind that is known",
-}
-
 
 def show_diagnosis(files: Sequence[Path], axes: str | None, picture: Path | None, as_json: bool) -> None:
     """Print what the noise of the files is, and draw it if a picture is asked for."""
@@ -44,6 +34,8 @@ def show_diagnosis(files: Sequence[Path], axes: str | None, picture: Path | None
     if as_json:
         print_json({"images": [str(file) for file in files], **asdict(diagnosis)})
         return
+    from noise2same.noise.words import paragraph
+
     screen = stdout()
     screen.print(paragraph(diagnosis), highlight=False, markup=False)
     table = Table(Column("evidence", overflow="fold"), Column("value", justify="right"))
@@ -64,39 +56,6 @@ def diagnose_files(files: Sequence[Path], axes: str | None) -> Diagnosis:
     if len({(slab.ndim, slab.shape[1]) for slab in slabs}) > 1:
         raise InputError("The images differ in dimensions or channels: diagnose them one by one.")
     return diagnose(slabs)
-
-
-def paragraph(diagnosis: Diagnosis) -> str:
-    """The diagnosis for somebody who knows the images, but not statistics."""
-    if not diagnosis.evidence:
-        return f"The noise could not be diagnosed. {diagnosis.advice}"
-    sentences = [
-        f"The noise is {NAMES[diagnosis.kind]}.",
-        f"Its standard deviation is {diagnosis.sigma:.3g} grey values, {strength(diagnosis)}.",
-        growth(diagnosis),
-        "" if diagnosis.correlated else "It is independent from pixel to pixel.",
-        diagnosis.advice,
-        f"A noise model is {'' if diagnosis.usable else 'not '}used (confidence {diagnosis.confidence:.2f} of 1).",
-    ]
-    return " ".join(sentence for sentence in sentences if sentence)
-
-
-def strength(diagnosis: Diagnosis) -> str:
-    """How much of the image's contrast is noise, in words: the variance of image and noise together is 1."""
-    share = diagnosis.sigma_normalized
-    words = ((0.1, "weak"), (0.3, "moderate"), (0.6, "strong"), (float("inf"), "very strong"))
-    return (
-        f"{share:.0%} of the contrast (the standard deviation of the images): {next(w for m, w in words if share < m)}"
-    )
-
-
-def growth(diagnosis: Diagnosis) -> str:
-    """From what to what photon noise grows, over the brightness of the measured places."""
-    if diagnosis.kind not in ("poisson", "poisson-gaussian"):
-        return ""
-    dark, bright = (extreme(diagnosis.levels)[0] for extreme in (min, max))
-    low, high = (max(0.0, diagnosis.a * intensity + diagnosis.b) ** 0.5 for intensity in (dark, bright))
-    return f"It grows from {low:.3g} at the intensity {dark:.3g} to {high:.3g} at {bright:.3g}."
 
 
 def draw(diagnosis: Diagnosis, path: Path) -> None:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from noise2same.noise.words import paragraph
 from noise2same.report import charts
 from noise2same.report.pictures import Picture, around_zero, data_uri, fitted, orthogonal, picture
 from noise2same.report.views import Views, Zoom, grey_range
@@ -199,30 +200,13 @@ def _noise(views: Views, diagnosis: Diagnosis) -> str:
     correlation = charts.svg(
         partial(charts.draw_correlation, correlation=diagnosis.correlation), "Correlation of the noise along each axis"
     )
-    return f"""<p>{escape(_noise_in_words(diagnosis))}</p>
-<p>{escape(diagnosis.advice)}</p>
+    return f"""<p>{escape(paragraph(diagnosis))}</p>
 <div class="pair">
 <figure>{variance}<figcaption>The line is the noise as estimated from flat places of the noisy image; the dots are what
 was removed. Dots under the line are noise left behind, dots above it are lost signal.</figcaption></figure>
 <figure>{correlation}<figcaption>1 at distance 0. Noise that is independent from pixel to pixel is at 0 everywhere
 else.</figcaption></figure>
 </div>"""
-
-
-def _noise_in_words(diagnosis: Diagnosis) -> str:
-    reach = ", ".join(f"{lag} pixels along {axis}" for axis, lag in diagnosis.extent.items() if lag > 0)
-    neighbours = (
-        f"Neighbouring pixels share noise{f', over {reach}' if reach else ''}."
-        if diagnosis.correlated
-        else "It is independent from pixel to pixel."
-    )
-    line = f"{diagnosis.a:.3g}·y {'−' if diagnosis.b < 0 else '+'} {abs(diagnosis.b):.3g}"
-    growth = f"depends on the brightness y as v(y) = {line}" if diagnosis.a else "is the same at every brightness"
-    return (
-        f"Kind: {diagnosis.kind} (confidence {100 * diagnosis.confidence:.0f} %). Its standard deviation is "
-        f"{diagnosis.sigma:.3g} in the image's units, {diagnosis.sigma_normalized:.2g} times that of the image itself. "
-        f"Its variance {growth}. {neighbours}"
-    )
 
 
 def _training(history: list[Mapping[str, Any]]) -> str:
