@@ -42,9 +42,16 @@ def bsd68() -> tuple[list[NDArray[np.float32]], ...]:
 
 
 def side_by_side(measure: Callable[[str], dict[str, Any]], names: Iterable[str]) -> list[Any]:
-    """Rows that `measure` makes of each name, in processes of their own, as many at once as there are cores."""
+    """Rows that `measure` makes of each name, in processes of their own, as many at once as there are cores.
+
+    Each is printed when it and those before it are done, so that a run that is stopped was not for nothing.
+    """
+    rows = []
     with ProcessPoolExecutor(os.cpu_count(), max_tasks_per_child=1) as pool:
-        return list(pool.map(measure, names))
+        for row in pool.map(measure, names):
+            rows.append(row)
+            print(row, flush=True)
+    return rows
 
 
 def minutes_option(default: float) -> float:
