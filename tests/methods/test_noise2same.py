@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 import torch
 from torch import nn
@@ -165,6 +167,13 @@ def test_when_the_covariance_is_computed_and_when_it_is_bounded(options, usable,
     assert ("no noise model" in str(method)) != computed
     if computed:  # the copy's output has all of the noise
         assert found["covariance"].item() == pytest.approx(2 * 0.25, rel=1e-3)
+
+
+def test_in_volumes_it_is_bounded_unless_pixels_share_noise():
+    facts = Facts(3, 1, sigma=0.5, kind="gaussian", usable=True)
+    assert not Noise2Same(Config(), facts).knows
+    assert Noise2Same(Config(), replace(facts, correlation=((), (), (0.5,)))).knows
+    assert Noise2Same(Config(noise_model="gaussian"), facts).knows
 
 
 def test_pixels_that_share_noise_are_masked_together():
