@@ -120,7 +120,10 @@ def test_dragging_shows_more_or_less_of_the_noisy_image(show: Callable[..., Page
     page = show()
     box = page.locator("#compare").bounding_box()
     assert box is not None
-    at = lambda share: (box["x"] + share * box["width"], box["y"] + box["height"] / 2)  # noqa: E731
+
+    def at(share: float) -> tuple[float, float]:
+        return box["x"] + share * box["width"], box["y"] + box["height"] / 2
+
     middle = roughness(page)
     assert min(middle[:4]) > 2 * max(middle[6:])
     page.mouse.move(*at(0.5))

@@ -38,7 +38,7 @@ def test_a_file_that_is_no_noise_model(tmp_path, text, words):
         (lambda y: y[0], "shape"),
         (lambda y: y / 0 * 0, "finite"),
         (lambda y: [["a"]], "shape"),
-        (lambda y: y + missing, "NameError"),  # noqa: F821
+        (lambda y: y + missing, "NameError"),  # noqa: F821 # a typing error in a user's function, which is what is tested
         (lambda y: y, "no noise"),
     ],
 )

@@ -6,6 +6,7 @@ import os
 import shlex
 import sys
 from dataclasses import asdict, dataclass
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -49,12 +50,10 @@ def look_at(noisy: io.Image, clean: io.Image, model: Denoiser | None = None, *, 
     after, _ = part_of(clean)
     diagnosis = diagnose([ax.to_network(before, axes)])
 
-    def denoised(piece: NDArray[Any]) -> NDArray[Any]:
-        assert model is not None
+    response = None
+    if model is not None and model.network is not None:
         turned = model.turns(noisy) if augment is None else augment
-        return model.denoise(piece, f"C{ax.spatial(axes)}", dtype="float32", augment=turned)
-
-    response = denoised if model is not None and model.network is not None else None
+        response = partial(model.denoise, axes=f"C{ax.spatial(axes)}", dtype="float32", augment=turned)
     verdict = judge(before, after, axes, diagnosis=diagnosis, response=response)
     source = {"image": noisy.name, "shape": " × ".join(map(str, noisy.shape)), "axes": noisy.axes}
     return Result(before, after, axes, source, diagnosis, verdict)

@@ -16,7 +16,7 @@ from noise2same.noise.values import examine
 CONFIDENT = 0.5
 """From here on a Gaussian or Poisson–Gaussian noise model of the diagnosed level describes the noise."""
 MODELS = ("gaussian", "poisson", "poisson-gaussian")
-"""The kinds of noise that such a model describes."""
+"""The kinds of noise that such a model describes: the covariance with an output follows from their variance."""
 SMALLEST = 16
 """Images with fewer pixels a side are not diagnosed."""
 PIXELS = 2**20
