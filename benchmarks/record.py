@@ -5,23 +5,18 @@ from __future__ import annotations
 import argparse
 import json
 import os
-import platform
-import shlex
-import subprocess
 import sys
 from collections.abc import Callable, Iterable
 from concurrent.futures import ProcessPoolExecutor
-from datetime import UTC, datetime
-from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
 import imageio.v3 as imageio
 import numpy as np
-import torch
 from numpy.typing import NDArray
 
 from noise2same.datasets import DATASETS
+from noise2same.provenance import provenance
 
 HERE = Path(__file__).parent
 FAIR: dict[str, Any] = {"from_scratch": True, "early_stop": False}
@@ -59,27 +54,6 @@ def minutes_option(default: float) -> float:
     parser = argparse.ArgumentParser(description=sys.modules["__main__"].__doc__)
     parser.add_argument("--minutes", type=float, default=default)
     return float(parser.parse_args().minutes)
-
-
-def provenance() -> dict[str, Any]:
-    """Commit, machine, versions and command of this run."""
-    git = ["git", "-C", str(HERE)]
-    commit = subprocess.run([*git, "rev-parse", "--short", "HEAD"], capture_output=True, text=True).stdout.strip()
-    changed = subprocess.run([*git, "status", "--porcelain", "../src"], capture_output=True, text=True).stdout.strip()
-    return {
-        "command": shlex.join(["python", *sys.argv]),
-        "commit": commit + (" with changes" if changed else ""),
-        "date": datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC"),
-        "machine": f"{cpu_name()}, {os.cpu_count()} cores, no GPU used",
-        "threads": torch.get_num_threads(),
-        "versions": {"python": platform.python_version(), "torch": version("torch"), "lightning": version("lightning")},
-    }
-
-
-def cpu_name() -> str:
-    """The processor's own name, where Linux tells it."""
-    lines = Path("/proc/cpuinfo").read_text().splitlines() if Path("/proc/cpuinfo").exists() else []
-    return next((line.split(": ")[1] for line in lines if line.startswith("model name")), platform.processor())
 
 
 def write(name: str, rows: list[dict[str, Any]], text: str, **more: Any) -> None:

@@ -210,6 +210,25 @@ def test_the_paper_preset_trains():
     assert model.denoise(noisy).shape == noisy.shape
 
 
+def test_training_can_be_watched():
+    rng = np.random.default_rng(0)
+    image = rng.normal(100, 20, (64, 64)).astype(np.float32)
+    settings = Config(steps=20, features=4, batch=2, patch=32)
+    plain = n2s.Denoiser(settings).fit(image, progress=False)
+    watched = n2s.Denoiser(settings)
+    seen = []
+
+    def watch(model):
+        seen.append(model.denoise(image))
+        return {"brightness": float(seen[-1].mean())}
+
+    watched.fit(image, progress=False, watch=watch)
+    history = watched.summary["history"]
+    assert [point["brightness"] for point in history] == [float(output.mean()) for output in seen] and len(seen) == 20
+    np.testing.assert_allclose(seen[-1], watched.denoise(image), rtol=1e-5)
+    np.testing.assert_array_equal(plain.denoise(image), watched.denoise(image))  # looking changes nothing
+
+
 def test_config_says_what_is_wrong():
     for options, words in [
         ({"steps": 5, "minutes": 1.0}, "not both"),
@@ -217,6 +236,7 @@ def test_config_says_what_is_wrong():
         ({"preset": "paper", "sigma": 5.0, "lambda_inv": 2.0}, "not both"),
         ({"preset": "slow"}, "preset"),
         ({"fill": "zeros"}, "fill"),
+        ({"fill_sigma": 0.5}, "fill=gaussian"),
         ({"colour": "red"}, "colour"),
         ({"patch_3d": (8, 16, 32)}, "Y equal to X"),
         ({"steps": 0}, "steps"),

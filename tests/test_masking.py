@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 import torch
 
-from noise2same.masking import FILLS, donut, stratified
+from noise2same.masking import FILLS, donut, fill_of, stratified
 
 
 @pytest.fixture
@@ -56,6 +56,13 @@ def test_gaussian_fill_has_the_paper_s_width(generator):
     filled = FILLS["gaussian"](x, torch.ones_like(x, dtype=torch.bool), generator)
     assert filled.mean().item() == pytest.approx(0, abs=0.01)
     assert filled.std().item() == pytest.approx(0.2, abs=0.01)
+
+
+def test_gaussian_fill_is_as_wide_as_told(generator):
+    x = torch.zeros(1, 1, 200, 200)
+    filled = fill_of("gaussian", 0.8)(x, torch.ones_like(x, dtype=torch.bool), generator)
+    assert filled.std().item() == pytest.approx(0.8, abs=0.02)
+    assert fill_of("donut", 0.8) is FILLS["donut"]
 
 
 @pytest.mark.parametrize("fill", ["donut", "mean"])

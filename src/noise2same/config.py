@@ -92,6 +92,9 @@ class Config(BaseModel):
             description="What replaces the masked pixels, if not what is usual for the method: donut for noise2same."
         ),
     ] = None
+    fill_sigma: Annotated[
+        float, Field(gt=0, description="Standard deviation of fill=gaussian, where the images have 1.")
+    ] = 0.2
     mask_density: Annotated[float, Field(gt=0, le=0.5, description="Fraction of the pixels of a patch in J.")] = 0.05
     masked_fraction: Annotated[float, Field(gt=0, le=1, description="Part of the batch with a masked pass.")] = 0.25
     separate_passes: Annotated[
@@ -163,6 +166,8 @@ class Config(BaseModel):
             raise ValueError("sigma sets lambda_inv to 2 sigma: give one of them, not both")
         if self.noise_model not in ("auto", "none", "impulse") and self.lambda_inv != "auto":
             raise ValueError("lambda_inv weighs a bound that a noise model does not need: give one of them, not both")
+        if self.fill_sigma != type(self).model_fields["fill_sigma"].default and self.fill != "gaussian":
+            raise ValueError("fill_sigma belongs to fill=gaussian: give both, or leave it out")
         if self.steps and self.minutes:
             raise ValueError("give a budget in steps or in minutes, not both")
         if self.patch_3d[1] != self.patch_3d[2] or min(self.patch_3d) < 1:

@@ -8,6 +8,7 @@ import os
 import warnings
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext
+from copy import copy
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -84,6 +85,7 @@ class Denoiser:
         log: str | os.PathLike[str] | None = None,
         progress: bool = True,
         say: Callable[[str], None] = lambda line: None,
+        watch: Callable[[Denoiser], dict[str, float]] | None = None,
     ) -> Denoiser:
         """Train on noisy images and return self.
 
@@ -103,6 +105,9 @@ class Denoiser:
             Folder for the loss terms, as CSV and for TensorBoard.
         say : callable
             Told in one line what is about to happen.
+        watch : callable, optional
+            Given a denoiser as trained so far, fifty times in the run; the figures it returns join the history in
+            `summary`.
         """
         from noise2same import training  # Lightning takes seconds to import, and only training needs it
 
@@ -132,6 +137,7 @@ class Denoiser:
             resume=resume and saved is not None and saved.exists(),
             log=None if log is None else Path(log),
             progress=progress,
+            watch=lambda network: {} if watch is None else watch(self._with(network)),
         )
         self.network.cpu()
         self.summary = dataclasses.asdict(outcome) | {
@@ -262,6 +268,12 @@ class Denoiser:
                 f"{path} is damaged, or does not fit this version (it is of {made}): train it again."
             ) from error
         return model
+
+    def _with(self, network: nn.Module) -> Denoiser:
+        """The same denoiser with another network."""
+        other = copy(self)
+        other.network, other._prepared = network, None
+        return other
 
     def new_network(self) -> nn.Module:
         """Untrained network for the axes, channels and seed of this denoiser."""

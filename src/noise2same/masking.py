@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
+from functools import partial
 from itertools import product
 
 import torch
@@ -66,10 +67,10 @@ def surroundings(x: Tensor, mask: Tensor, extent: Sequence[int]) -> Tensor:
     return torch.where(mask, _weighted_mean(x, mask, [1.0] * math.prod(window), window), x)
 
 
-def gaussian(x: Tensor, mask: Tensor, generator: torch.Generator) -> Tensor:
-    """Replace J by N(0, 0.2²) in normalised units, the paper's choice (appendix, implementation details)."""
+def gaussian(x: Tensor, mask: Tensor, generator: torch.Generator, sigma: float = 0.2) -> Tensor:
+    """Replace J by N(0, σ²) in normalised units; 0.2 is the paper's choice (appendix, implementation details)."""
     noise = torch.randn(x.shape, generator=generator, device=x.device)
-    return torch.where(mask, 0.2 * noise, x)
+    return torch.where(mask, sigma * noise, x)
 
 
 def donut(x: Tensor, mask: Tensor, generator: torch.Generator) -> Tensor:
@@ -122,3 +123,8 @@ def random(x: Tensor, mask: Tensor, generator: torch.Generator) -> Tensor:
 
 
 FILLS: dict[str, Fill] = {"gaussian": gaussian, "donut": donut, "mean": mean, "ups": ups, "random": random}
+
+
+def fill_of(name: str, sigma: float) -> Fill:
+    """The fill of that name; `sigma` is that of a Gaussian one."""
+    return partial(gaussian, sigma=sigma) if name == "gaussian" else FILLS[name]

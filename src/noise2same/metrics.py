@@ -40,7 +40,7 @@ def psnr_affine(truth: ArrayLike, prediction: ArrayLike, data_range: float | Non
     al.: Content-aware image restoration. Nature Methods 15, 2018). Parameters as for `psnr`.
     """
     y, f = _pair(truth, prediction)
-    return _decibel(y, _affine_fit(y, f), _ends(truth, data_range))
+    return _decibel(y, affine_fit(y, f), _ends(truth, data_range))
 
 
 def psnr_minmax(truth: ArrayLike, prediction: ArrayLike, data_range: float | None = None) -> float:
@@ -115,7 +115,7 @@ def _scores(y: Array, f: Array, ends: Ends) -> dict[str, float]:
     channels = zip(y.reshape(planes), f.reshape(planes), strict=True)
     return {
         "psnr": _decibel(y, f, ends),
-        "psnr_affine": _decibel(y, _affine_fit(y, f), ends),
+        "psnr_affine": _decibel(y, affine_fit(y, f), ends),
         "psnr_minmax": _decibel(y, _stretch(f, ends), ends),
         "ssim": float(np.mean([_similarity(*channel, ends) for channel in channels])),
     }
@@ -155,7 +155,8 @@ def _decibel(y: Array, f: Array, ends: Ends) -> float:
     return float(10 * np.log10((ends[1] - ends[0]) ** 2 / error)) if error > 0 else float("inf")
 
 
-def _affine_fit(y: Array, f: Array) -> Array:
+def affine_fit(y: Array, f: Array) -> Array:
+    """A f + b with a and b the least-squares fit of f to y."""
     centred = f - np.nanmean(f)
     power = np.nanmean(centred**2)
     return np.nanmean(y) + (np.nanmean(y * centred) / power if power > 0 else 0.0) * centred

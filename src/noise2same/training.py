@@ -9,7 +9,7 @@ import signal
 import threading
 import time
 import warnings
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext
 from copy import deepcopy
 from dataclasses import dataclass
@@ -71,6 +71,7 @@ def fit(
     resume: bool = False,
     log: Path | None = None,
     progress: bool = True,
+    watch: Callable[[nn.Module], dict[str, float]] = lambda network: {},
 ) -> Summary:
     """Train `network` in place until it is done, the budget of `config` is used up or the user presses Ctrl-C.
 
@@ -88,11 +89,13 @@ def fit(
         Go on from `checkpoint`, to the same result as a run that was never stopped.
     log : Path, optional
         Folder for the loss terms of every tenth step, as CSV and, where TensorBoard is installed, for TensorBoard.
+    watch : callable
+        Given the network as it would predict, at `POINTS` moments of the run; what it returns joins the history.
     """
     if method.warm:
         config = config.model_copy(update={"learning_rate": WARM_RATE * config.learning_rate, "settle": 0.0})
     before = deepcopy(lay_out(network, device).state_dict())
-    module = Training(network, method, patches, config, checkpoint)
+    module = Training(network, method, patches, config, checkpoint, watch)
     torch.set_float32_matmul_precision("high")
     with quiet_lightning(), stop_on_signal(module):
         trainer = lightning.Trainer(
@@ -136,9 +139,16 @@ class Training(lightning.LightningModule):
     """One training run: draws its own batches on the device, so the data loader only counts."""
 
     def __init__(
-        self, network: nn.Module, method: Method, patches: Patches, config: Config, checkpoint: Path | None
+        self,
+        network: nn.Module,
+        method: Method,
+        patches: Patches,
+        config: Config,
+        checkpoint: Path | None,
+        watch: Callable[[nn.Module], dict[str, float]],
     ) -> None:
         super().__init__()
+        self.watch = watch
         self.network, self.method, self.patches, self.config = network, method, patches, config
         self.average = AveragedModel(network, multi_avg_fn=self._mix, use_buffers=True) if config.ema else None
         if self.average is not None:
@@ -214,7 +224,7 @@ class Training(lightning.LightningModule):
             and self.done_at is None
             and self.rule.due(self.global_step)
         ):
-            done = self.rule.is_done(self.network if self.average is None else self.average.module)
+            done = self.rule.is_done(self._predicting())
             self.done_at = share if done else None
             self._remember(error=self.rule.errors[-1])
         elif share >= len(self.history) / POINTS:
@@ -256,7 +266,13 @@ class Training(lightning.LightningModule):
 
     def _remember(self, **more: float) -> None:
         """Add a point to the history."""
+        if self.trainer.is_global_zero:
+            more |= self.watch(self._predicting())
         self.history.append({"step": self.global_step, "seconds": self.elapsed} | self.read_terms() | more)
+
+    def _predicting(self) -> nn.Module:
+        """The network whose weights predict."""
+        return self.network if self.average is None else self.average.module
 
     def read_terms(self) -> dict[str, float]:
         """Loss terms averaged over the last steps."""

@@ -152,6 +152,38 @@ def demo(
         print_json(results)
 
 
+@app.command()
+def reproduce(
+    what: Annotated[
+        str, typer.Argument(help="table1, table2, table3, efficiency, sigma, visual or bound; all for every one.")
+    ],
+    dataset: Annotated[
+        str | None,
+        typer.Option(
+            help="Only this one of table3 and visual: bsd68, hanzi, imagenet, planaria, planaria-like, w2s, fmd."
+        ),
+    ] = None,
+    preset: Annotated[
+        str, typer.Option(help="cpu: minutes a cell. paper: the paper's network and steps, for a GPU.")
+    ] = "cpu",
+    data: Annotated[
+        Path | None, typer.Option(help="Folder of the data.", envvar="NOISE2SAME_DATA", show_envvar=True)
+    ] = None,
+    out: Annotated[
+        Path, typer.Option("--out", "-o", help="Folder for the results; what is done there is not done again.")
+    ] = Path("reproduction"),
+    jobs: Annotated[int, typer.Option(min=1, help="Cells to train at once, on a CPU.")] = 1,
+    steps: Annotated[int | None, typer.Option(min=1, help="Train each cell so long only, to try it out.")] = None,
+    plan: Annotated[bool, typer.Option("--plan", help="Only list the cells, and how long they will take.")] = False,
+) -> None:
+    """Regenerate a table or figure of the paper: train, test, and write a page with the paper's numbers beside ours."""
+    from noise2same.apps.reproduction import show_plan, show_reproduction
+
+    if preset not in ("cpu", "paper"):
+        raise InputError(f"--preset {preset}: it is cpu or paper.")
+    (show_plan if plan else show_reproduction)(what, out.expanduser(), dataset, preset, data, jobs, steps)
+
+
 def show_version(value: bool) -> None:
     """Print the version and exit."""
     if value:

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import os
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from noise2same.datasets.dataset import Dataset, Split, folder, read_folder
 from noise2same.noise.synthesise import gaussian
@@ -19,10 +21,13 @@ def bsd68(data: str | os.PathLike[str] | None = None, *, sigma: float = 25.0, se
     """
     rng = np.random.default_rng(seed)
 
+    def noise(clean: NDArray[Any]) -> NDArray[np.float32]:
+        return gaussian(clean, sigma, rng)
+
     def noisy(name: str, count: int) -> Split:
         images = read_folder(folder(data, "bsd", name, source=SOURCE), "*.png", count, SOURCE)
         clean = [image.astype(np.float32) for image in images[:count]]
-        return Split([gaussian(image, sigma, rng) for image in clean], clean)
+        return Split([noise(image) for image in clean], clean)
 
     train, test = noisy("Train400", 400), noisy("BSD68", 68)
-    return Dataset("bsd68", "YX", train[:396], train[396:], {"": test}, 255.0)
+    return Dataset("bsd68", "YX", train[:396], train[396:], {"": test}, 255.0, noise)

@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from noise2same.errors import InputError
+from noise2same.noise.simulate import Simulator
 
 VARIABLE = "NOISE2SAME_DATA"
 """Environment variable that names the folder of all data."""
@@ -45,6 +46,8 @@ class Dataset:
     """By condition: one, "", or several such as C1, C2 and C3 of Planaria."""
     data_range: float
     """Of the clean images, for PSNR."""
+    noise: Simulator | None = None
+    """Draws a noisy image of a clean one anew; None where the noise is real, or differs between images."""
 
 
 def folder(data: str | os.PathLike[str] | None, *parts: str, source: str) -> Path:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -55,11 +55,16 @@ def hanzi(
     else:
         order = np.repeat(rng.permutation(len(glyphs)), COPIES)
     clean = glyphs[order]
+
+    def noise(images: NDArray[Any]) -> NDArray[np.float32]:
+        tiles = images.reshape(-1, SIDE, SIDE).astype(np.float32)
+        return spoilt(tiles, sigma, missing, rng).reshape(images.shape)
+
     noisy = np.empty(clean.shape, np.float32)
     for start, stop in batches(count):
-        noisy[start:stop] = spoilt(clean[start:stop], sigma, missing, rng)
+        noisy[start:stop] = noise(clean[start:stop])
     train, validation, test = divided(list(noisy), list(clean), (0.7, 0.2))
-    return Dataset("hanzi", "YX", train, validation, {"": test}, 1.0)
+    return Dataset("hanzi", "YX", train, validation, {"": test}, 1.0, noise)
 
 
 def spoilt(clean: NDArray[np.float32], sigma: float, missing: bool, rng: np.random.Generator) -> NDArray[np.float32]:

@@ -29,9 +29,12 @@ def imagenet(data: str | os.PathLike[str] | None = None, *, crops: int = 4, seed
         corners = [[int(rng.integers(0, size - SIDE + 1)) for size in image.shape[:2]] for _ in range(count)]
         return [image[y : y + SIDE, x : x + SIDE, :3].astype(np.float32) for y, x in corners]
 
+    def noise(clean: np.ndarray) -> np.ndarray:
+        return combined(np.clip(clean, 0, 255), rng)
+
     train, validation, test = divided(rgb, rgb, (0.8, 0.1))
     parts = []
     for part, count in ((train, crops), (validation, 1), (test, 1)):
         clean = [crop for image in part.clean for crop in cut(image, count)]
-        parts.append(Split([combined(crop, rng) for crop in clean], clean))
-    return Dataset("imagenet", "YXC", parts[0], parts[1], {"": parts[2]}, 255.0)
+        parts.append(Split([noise(crop) for crop in clean], clean))
+    return Dataset("imagenet", "YXC", parts[0], parts[1], {"": parts[2]}, 255.0, noise)

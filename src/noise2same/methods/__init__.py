@@ -14,7 +14,7 @@ from noise2same.methods.method import METHOD_SETTINGS, Facts, Method
 from noise2same.methods.noise2same import Noise2Same
 from noise2same.methods.supervised import Noise2Noise, Noise2True
 
-__all__ = ["METHODS", "Facts", "Method", "check_target", "every", "find"]
+__all__ = ["METHODS", "METHOD_SETTINGS", "Facts", "Method", "check_target", "every", "find"]
 
 METHODS: dict[str, type[Method]] = {
     "noise2same": Noise2Same,

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor, nn
 
 from noise2same.config import Config
-from noise2same.masking import FILLS, stratified
+from noise2same.masking import fill_of, stratified
 from noise2same.methods.method import Facts, Method, mean_square
 from noise2same.networks.unet import UNet
 from noise2same.patches import Batch
@@ -27,7 +27,7 @@ class Masked(Method):
 
     def __init__(self, config: Config, facts: Facts) -> None:
         super().__init__(config, facts)
-        self.replace = FILLS[config.fill or self.fill]
+        self.replace = fill_of(config.fill or self.fill, config.fill_sigma)
 
     def __call__(self, network: nn.Module, batch: Batch, generator: torch.Generator) -> dict[str, Tensor]:
         """Term "masked", the mean square over J, of a batch of shape (B, C, [Z,] Y, X)."""
@@ -70,6 +70,6 @@ class Noise2Void2(Masked):
 class Noise2Self(Masked):
     """Noise2Self (Batson and Royer, ICML 2019): masked training with random values, or the donut, as fill."""
 
-    when = "a baseline; fill=random (the paper's Noise2Self-Noise) or fill=donut"
-    settings = frozenset({"mask_density", "fill"})
+    when = "a baseline; fill=random, gaussian (the paper's Noise2Self-Noise) or donut"
+    settings = frozenset({"mask_density", "fill", "fill_sigma"})
     fill = "random"

@@ -108,6 +108,7 @@ METHOD_SETTINGS = (
     "lambda_inv",
     "root",
     "fill",
+    "fill_sigma",
     "mask_density",
     "masked_fraction",
     "separate_passes",

@@ -13,7 +13,7 @@ from torch.nn import functional
 
 from noise2same.config import Config
 from noise2same.errors import InputError
-from noise2same.masking import FILLS, stratified, surroundings, widened
+from noise2same.masking import fill_of, stratified, surroundings, widened
 from noise2same.methods.method import METHOD_SETTINGS, Facts, Method, mean_square
 from noise2same.noise.diagnose import MODELS
 from noise2same.noise.simulate import draw
@@ -78,7 +78,7 @@ class Noise2Same(Method):
         self.extent = tuple(map(len, facts.correlation)) if config.structure == "auto" else config.structure
         if self.extent and len(self.extent) != facts.dims:
             raise InputError(f"structure={self.extent}: it should be {facts.dims} numbers, for {'ZYX'[-facts.dims :]}.")
-        self.fill = FILLS[config.fill or "donut"]
+        self.fill = fill_of(config.fill or "donut", config.fill_sigma)
         self.density = config.mask_density
         self.fraction = config.masked_fraction
         self.separate = config.separate_passes

@@ -1,0 +1,244 @@
+"""Which cells each table and figure of the paper is made of, with the paper's own settings or within CPU minutes."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Any, Literal
+
+import numpy as np
+
+from noise2same.config import PRESETS
+from noise2same.datasets import Dataset
+from noise2same.methods import METHOD_SETTINGS
+from noise2same.reproduce.cells import Cell
+from noise2same.reproduce.published import TABLE3
+from noise2same.reproduce.theorems import both_theorems
+
+Preset = Literal["cpu", "paper"]
+Settings = Callable[[Dataset], dict[str, Any]]
+
+
+@dataclass(frozen=True)
+class Protocol:
+    """How a data set is trained and tested on."""
+
+    title: str
+    score: str
+    """What the paper reports: "psnr", "psnr_minmax" or "psnr_affine"."""
+    steps: int
+    """Of preset cpu."""
+    paper: dict[str, Any]
+    """Settings of the paper's Noise2Same where they differ from the preset's (FACTS of its public notebooks)."""
+    fill_sigma: float = 0.5
+    """Of the Gaussian that replaces masked pixels in Noise2Self: in Tables 1 to 3, the row that the paper reports."""
+    most: int = 1000
+    corner: tuple[int, ...] = ()
+    examples: tuple[int, ...] = (0,)
+    dims: int = 2
+    channels: int = 1
+
+
+PROTOCOLS = {
+    "bsd68": Protocol(
+        "BSD68", "psnr", 1500, {"steps": 80_000, "lambda_inv": 0.95, "fill": "donut"}, fill_sigma=1.0, examples=(2,)
+    ),
+    "hanzi": Protocol("HanZi", "psnr_minmax", 2000, {}, most=500, examples=(0, 1, 2, 3)),
+    "imagenet": Protocol("ImageNet", "psnr_minmax", 1500, {}, examples=(1, 3), channels=3),
+    "planaria": Protocol("Planaria", "psnr_affine", 500, {}, dims=3),
+    "planaria-like": Protocol("Planaria-like", "psnr_affine", 500, {}, corner=(64, 256, 256), dims=3),
+    "w2s": Protocol("w2s", "psnr_affine", 800, {}),
+    "fmd": Protocol("FMD", "psnr_affine", 800, {}),
+}
+"""By data set."""
+USUAL = ("bsd68", "hanzi", "imagenet", "planaria-like", "w2s", "fmd")
+"""Those that `reproduce` takes if none is named; Planaria's own volumes are a download of gigabytes."""
+REAL = (
+    "noisy",
+    "NLM",
+    "BM3D",
+    "Noise2True",
+    "Noise2Void",
+    "Noise2Self, donut",
+    "Noise2Same",
+    "Noise2Same, noise model",
+)
+"""Methods on data that the paper does not have."""
+BEYOND = ("Noise2Same, noise model", "Noise2Same, noise simulated")
+"""Rows that the paper does not have: by what the images show of the noise, and by the noise that was added to them."""
+LAINE = 0.25
+"""Share of the steps that Laine's network is given on a CPU: each costs five times as much as another method's."""
+SIGMAS_NOISE = (0.3, 0.5, 0.7, 0.9)
+SIGMAS_LOSS = tuple(round(0.1 * n, 1) for n in range(1, 11))
+CHARACTERS, SIGMA_STEPS, BOUND_STEPS = 1300, 300, 600
+"""Of the study of σ: characters, which are a tenth of all, and steps on a CPU; steps on a CPU of that of the bound."""
+
+
+def methods_of(dataset: str) -> list[str]:
+    """Rows of Table 3 for a data set: where the paper has a number, and what goes beyond it."""
+    if dataset in ("w2s", "fmd"):
+        return list(REAL)
+    name = dataset.removesuffix("-like")
+    rows = [method for method, scores in TABLE3.items() if name in scores or f"{name} C1" in scores]
+    return [*rows, *(BEYOND if dataset in ("hanzi", "imagenet") else BEYOND[:1])]
+
+
+def settings_of(method: str, dataset: str) -> Settings:
+    """What is specific to a row of Table 3; the default settings are all that "Noise2Same, noise model" has."""
+    protocol = PROTOCOLS[dataset]
+    fixed: dict[str, dict[str, Any]] = {
+        "noisy": {},
+        "NLM": {"method": "nlm"},
+        "BM3D": {"method": "bm3d"},
+        "Noise2True": {"method": "noise2true"},
+        "Noise2Noise": {"method": "noise2noise"},
+        "Laine + noise model": {"method": "laine", "noise_model": "gaussian", "sigma": 25.0},
+        "Laine": {"method": "laine", "noise_model": "none"},
+        "Noise2Void": {"method": "noise2void"},
+        "Noise2Self, noise": _gaussian(sigma=protocol.fill_sigma),
+        "Noise2Self, donut": {"method": "noise2self", "fill": "donut"},
+        "Noise2Same": {"noise_model": "none"},
+        "Noise2Same, noise model": {},
+    }
+    if method == "Noise2Same, noise simulated":
+        return lambda data: {"noise_model": data.noise}
+    return lambda data: fixed[method]
+
+
+def cell(
+    dataset: str,
+    method: str,
+    preset: Preset,
+    steps: int | None = None,
+    *,
+    name: str = "",
+    own: Settings | None = None,
+    options: dict[str, Any] | None = None,
+    cpu_steps: int | None = None,
+    **more: Any,
+) -> Cell:
+    """A cell in the settings of a preset; `steps` is for trying it out, `own` for what is no row of Table 3."""
+    protocol = PROTOCOLS[dataset]
+    specific = own or settings_of(method, dataset)
+
+    def settings(data: Dataset) -> dict[str, Any]:
+        base: dict[str, Any]
+        given = specific(data)
+        if given.get("method") in ("nlm", "bm3d"):
+            return given
+        if preset == "cpu":
+            share = LAINE if given.get("method") == "laine" else 1.0
+            base = {"steps": round(share * (cpu_steps or protocol.steps)), "from_scratch": True, "early_stop": False}
+        elif method in BEYOND:  # the paper's network and schedule, and our loss
+            base = {key: value for key, value in PRESETS["paper"].items() if key not in METHOD_SETTINGS}
+        else:
+            same = given.get("method", "noise2same") == "noise2same"
+            base = {"preset": "paper"} | (protocol.paper if same else {})
+        if preset == "paper":
+            base["steps"] = protocol.paper.get("steps", 50_000)
+        return base | given | ({"steps": steps} if steps else {})
+
+    usual = Cell(
+        name or slug(f"{dataset} {method}"),
+        dataset,
+        method,
+        settings,
+        protocol.score,
+        options or {},
+        protocol.most,
+        protocol.corner,
+        protocol.examples,
+    )
+    return replace(usual, **more)
+
+
+def slug(text: str) -> str:
+    """A name for files."""
+    return re.sub("[^a-z0-9.]+", "-", text.lower().replace("σ", "sigma")).strip("-")
+
+
+def _gaussian(dataset: Dataset | None = None, *, sigma: float) -> dict[str, Any]:
+    """Noise2Self with masked pixels replaced by a Gaussian."""
+    return {"method": "noise2self", "fill": "gaussian", "fill_sigma": sigma}
+
+
+def table1(preset: Preset, steps: int | None = None) -> dict[str, Cell]:
+    """By replacement strategy; three of them are rows of Table 3 too."""
+    cells = {
+        f"Gaussian, σ = {sigma}": cell(
+            "bsd68",
+            f"Noise2Self, Gaussian {sigma}",
+            preset,
+            steps,
+            own=partial(_gaussian, sigma=sigma),
+        )
+        for sigma in (0.2, 0.5, 0.8)
+    }
+    return cells | {
+        "Gaussian, σ = 1.0": cell("bsd68", "Noise2Self, noise", preset, steps),
+        "UPS, 5×5": cell("bsd68", "Noise2Void", preset, steps),
+        "shifted receptive field": cell("bsd68", "Laine", preset, steps),
+    }
+
+
+def table2(preset: Preset, steps: int | None = None) -> dict[str, Cell]:
+    """By data set, with the same replacement strategy: a Gaussian of σ = 0.5."""
+    cells = {name: cell(name, "Noise2Self, noise", preset, steps) for name in ("hanzi", "imagenet")}
+    return {"bsd68": table1(preset, steps)["Gaussian, σ = 0.5"], **cells}
+
+
+def table3(preset: Preset, steps: int | None = None, dataset: str | None = None) -> dict[str, dict[str, Cell]]:
+    """By data set, then by method."""
+    chosen = USUAL if dataset is None else (dataset,)
+    return {name: {method: cell(name, method, preset, steps) for method in methods_of(name)} for name in chosen}
+
+
+def efficiency(preset: Preset, steps: int | None = None) -> dict[str, Cell]:
+    """By method: those of the paper's figure, on its data set, and ours beyond it."""
+    methods = ("Noise2Self, noise", "Laine", "Noise2Same", "Noise2Same, noise model")
+    return {method: cell("imagenet", method, preset, steps) for method in methods}
+
+
+def sigma(preset: Preset, steps: int | None = None) -> dict[tuple[float, float], Cell]:
+    """By σ of the noise and of the loss: λ = 2 σ_loss in the units of the images."""
+
+    def told(loss: float) -> Settings:
+        return lambda data: {
+            "noise_model": "none",
+            "lambda_inv": 2 * loss / float(np.std(np.stack(data.train.noisy[:1000]))),
+        }
+
+    return {
+        (noise, loss): cell(
+            "hanzi",
+            f"Noise2Same, σ of the loss {loss}",
+            preset,
+            steps,
+            name=f"sigma-{noise}-loss-{loss}",
+            own=told(loss),
+            options={"sigma": noise, "missing": False, "characters": CHARACTERS},
+            cpu_steps=SIGMA_STEPS,
+            score="psnr",
+            examples=(0, 1),
+            most=200,
+        )
+        for noise in SIGMAS_NOISE
+        for loss in SIGMAS_LOSS
+    }
+
+
+def bound(preset: Preset, steps: int | None = None) -> Cell:
+    """A training run on BSD68 whose loss is Theorem 2's bound, with both theorems' sides measured on the way."""
+    return cell(
+        "bsd68",
+        "Noise2Same, bound",
+        preset,
+        steps,
+        name="bound",
+        own=lambda data: {"noise_model": "none", "lambda_inv": "auto", "sigma": 25.0, "root": "batch"},
+        cpu_steps=BOUND_STEPS,
+        watch=partial(both_theorems, sigma=25.0),
+        most=8,
+    )

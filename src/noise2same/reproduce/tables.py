@@ -1,0 +1,159 @@
+"""Tables 1, 2 and 3: rows of figures from the cells, the paper's beside them, as Markdown and as a picture."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Any
+
+from noise2same.reproduce import drawing
+from noise2same.reproduce.plan import PROTOCOLS
+from noise2same.reproduce.published import TABLE1, TABLE2, published
+
+Result = dict[str, Any]
+SCORES = {"psnr": "PSNR", "psnr_minmax": "min-max PSNR", "psnr_affine": "affine-fit PSNR"}
+
+
+def markdown(header: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+    """A table whose first column is text and whose others are numbers."""
+    lines = [header, ["---", *["---:"] * (len(header) - 1)], *rows]
+    return "\n".join(f"| {' | '.join(line)} |" for line in lines)
+
+
+def number(value: float | None, digits: int = 2) -> str:
+    """A number for a table, or a dash."""
+    return "–" if value is None else f"{value:.{digits}f}"
+
+
+def main_score(result: Result, condition: str = "") -> float:
+    """The figure that the paper reports, of a cell."""
+    return float(result["scores"][condition][result["score"]])
+
+
+def strictness(results: dict[str, Result], paper: dict[str, tuple[float, float]], path: Path, first: str) -> str:
+    """Tables 1 and 2: D(f) and PSNR, the paper's beside ours."""
+    rows, drawn = [], []
+    for name, result in results.items():
+        title = PROTOCOLS[name].title if name in PROTOCOLS else name
+        mine = 1e3 * result["invariance"], main_score(result)
+        digits = 5 if mine[0] < 1e-3 else 3
+        rows.append(
+            [title, number(mine[0], digits), number(paper[name][0], 3), number(mine[1]), number(paper[name][1])]
+        )
+        drawn.append((title, mine, paper[name]))
+    with drawing.figure(path, 7.2, 0.42 * len(drawn) + 1.2) as figure:
+        left, right = figure.subplots(1, 2, sharey=True)
+        for place, (_, mine, theirs) in enumerate(drawn):
+            for panel, i in ((left, 0), (right, 1)):
+                panel.plot([mine[i], theirs[i]], [place, place], color="0.8", zorder=0)
+                panel.plot(theirs[i], place, "D", color=drawing.PAPERS, label="paper" if place == 0 else None)
+                panel.plot(mine[i], place, "o", color=drawing.OURS, label="ours" if place == 0 else None)
+        left.set(xscale="log", xlabel="D(f) × 10³", yticks=range(len(drawn)), yticklabels=[row[0] for row in drawn])
+        left.invert_yaxis()
+        right.set(xlabel="PSNR (dB)")
+        figure.legend(*left.get_legend_handles_labels(), loc="outside upper center", ncols=2)
+    return markdown([first, "D(f) × 10³", "the paper's", "PSNR (dB)", "the paper's"], rows)
+
+
+def table1(results: dict[str, Result], path: Path) -> str:
+    """D(f) and PSNR on BSD68, by what replaces the masked pixels."""
+    return strictness(results, TABLE1, path, "replacement")
+
+
+def table2(results: dict[str, Result], path: Path) -> str:
+    """D(f) and PSNR of one replacement, by data set."""
+    return strictness(results, TABLE2, path, "data set")
+
+
+def gap_closed(results: dict[str, Result], method: str, condition: str) -> float | None:
+    """How much of the way from the noisy images to Noise2True a method goes."""
+    return _share(*(_of(results, name, condition) for name in (method, "noisy", "Noise2True")))
+
+
+def published_gap(dataset: str, method: str, condition: str) -> float | None:
+    """The same by the paper's figures."""
+    return _share(*(published(name, dataset, condition) for name in (method, "noisy", "Noise2True")))
+
+
+def _of(results: dict[str, Result], method: str, condition: str) -> float | None:
+    return main_score(results[method], condition) if method in results else None
+
+
+def _share(score: float | None, noisy: float | None, true: float | None) -> float | None:
+    if score is None or noisy is None or true is None:
+        return None
+    return (score - noisy) / (true - noisy)
+
+
+def table3(results: dict[str, dict[str, Result]], path: Path) -> str:
+    """All methods on all data sets: one table of each, and the gap closed as a picture."""
+    parts = []
+    for dataset, found in results.items():
+        if not found:
+            continue
+        protocol = PROTOCOLS[dataset]
+        first = next(iter(found.values()))
+        for condition, scores in first["scores"].items():
+            title = f"{protocol.title} {condition}".strip()
+            steps = max((result.get("summary", {}).get("steps", 0) for result in found.values()), default=0)
+            parts.append(
+                f"### {title}\n\nn = {scores['n']}; {steps} steps; the paper scores by {SCORES[protocol.score]}."
+            )
+            parts.append(_of_dataset(dataset, condition, found))
+    with drawing.figure(path, 7.2, 0.26 * sum(len(found) for found in results.values()) + 1.6) as figure:
+        _draw_gaps(figure, results)
+    return "\n\n".join(parts)
+
+
+def _of_dataset(dataset: str, condition: str, found: dict[str, Result]) -> str:
+    """Every figure of a data set, by method; the best of those that are told nothing of noise or truth in bold."""
+    told = ("noisy", "Noise2True", "Noise2Noise", "Laine + noise model", "Noise2Same, noise simulated")
+    fair = [name for name in found if name not in told]
+    best = max(fair, key=lambda name: main_score(found[name], condition)) if fair else ""
+    rows = []
+    for method, result in found.items():
+        scores = result["scores"][condition]
+        gap, theirs = gap_closed(found, method, condition), published_gap(dataset, method, condition)
+        value = number(main_score(result, condition))
+        rows.append(
+            [
+                method,
+                f"**{value}**" if method == best else value,
+                number(published(method, dataset, condition)),
+                "–" if gap is None else f"{gap:.1%}",
+                "–" if theirs is None else f"{theirs:.1%}",
+                number(scores["psnr"]),
+                number(scores["psnr_affine"]),
+                number(scores["ssim"], 3),
+                number(result.get("summary", {}).get("seconds", 0) / 60 or None, 1),
+            ]
+        )
+    name = SCORES[PROTOCOLS[dataset].score]
+    header = ["method", f"{name} (dB)", "the paper's", "gap closed", "the paper's", "plain PSNR", "affine-fit PSNR"]
+    return markdown([*header, "SSIM", "minutes"], rows)
+
+
+def _draw_gaps(figure: Any, results: dict[str, dict[str, Result]]) -> None:
+    """Gap closed by each method on each data set, the paper's beside ours; of several conditions, their mean."""
+    shown = {dataset: found for dataset, found in results.items() if "Noise2True" in found and "noisy" in found}
+    heights = [len(found) - 2 for found in shown.values()]
+    panels = figure.subplots(len(shown), 1, sharex=True, height_ratios=heights, squeeze=False)[:, 0] if shown else []
+    for panel, (dataset, found) in zip(panels, shown.items(), strict=True):
+        names = [name for name in found if name not in ("noisy", "Noise2True")]
+        for place, name in enumerate(names):
+            conditions = found[name]["scores"]
+            mine = [gap_closed(found, name, condition) or 0.0 for condition in conditions]
+            theirs = [published_gap(dataset, name, condition) for condition in conditions]
+            panel.barh(place, 100 * sum(mine) / len(mine), height=0.7, color=_colour(name))
+            if None not in theirs:
+                mean = sum(value or 0.0 for value in theirs) / len(theirs)
+                panel.plot(100 * mean, place, "D", color=drawing.PAPERS, markersize=4)
+        panel.set(yticks=range(len(names)), yticklabels=names, title=PROTOCOLS[dataset].title, xlim=(0, 105))
+        panel.invert_yaxis()
+        panel.grid(axis="y", visible=False)
+    if len(panels):
+        panels[-1].set_xlabel("gap closed between the noisy images (0) and Noise2True (100 %); ◆ the paper's")
+
+
+def _colour(name: str) -> str:
+    return drawing.OURS if name.startswith("Noise2Same") else drawing.OTHERS
