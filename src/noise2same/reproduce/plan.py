@@ -43,14 +43,14 @@ class Protocol:
 
 PROTOCOLS = {
     "bsd68": Protocol(
-        "BSD68", "psnr", 1500, {"steps": 80_000, "lambda_inv": 0.95, "fill": "donut"}, fill_sigma=1.0, examples=(2,)
+        "BSD68", "psnr", 1000, {"steps": 80_000, "lambda_inv": 0.95, "fill": "donut"}, fill_sigma=1.0, examples=(2,)
     ),
-    "hanzi": Protocol("HanZi", "psnr_minmax", 2000, {}, most=500, examples=(0, 1, 2, 3)),
-    "imagenet": Protocol("ImageNet", "psnr_minmax", 1500, {}, examples=(1, 3), channels=3),
-    "planaria": Protocol("Planaria", "psnr_affine", 500, {}, dims=3),
-    "planaria-like": Protocol("Planaria-like", "psnr_affine", 500, {}, corner=(64, 256, 256), dims=3),
-    "w2s": Protocol("w2s", "psnr_affine", 800, {}),
-    "fmd": Protocol("FMD", "psnr_affine", 800, {}),
+    "hanzi": Protocol("HanZi", "psnr_minmax", 1000, {}, most=500, examples=(0, 1, 2, 3)),
+    "imagenet": Protocol("ImageNet", "psnr_minmax", 800, {}, examples=(1, 3), channels=3),
+    "planaria": Protocol("Planaria", "psnr_affine", 250, {}, dims=3),
+    "planaria-like": Protocol("Planaria-like", "psnr_affine", 250, {}, corner=(64, 256, 256), dims=3),
+    "w2s": Protocol("w2s", "psnr_affine", 500, {}),
+    "fmd": Protocol("FMD", "psnr_affine", 500, {}),
 }
 """By data set."""
 USUAL = ("bsd68", "hanzi", "imagenet", "planaria-like", "w2s", "fmd")
@@ -72,7 +72,7 @@ LAINE = 0.25
 """Share of the steps that Laine's network is given on a CPU: each costs five times as much as another method's."""
 SIGMAS_NOISE = (0.3, 0.5, 0.7, 0.9)
 SIGMAS_LOSS = tuple(round(0.1 * n, 1) for n in range(1, 11))
-CHARACTERS, SIGMA_STEPS, BOUND_STEPS = 1300, 300, 600
+CHARACTERS, SIGMA_STEPS, BOUND_STEPS = 1300, 150, 400
 """Of the study of σ: characters, which are a tenth of all, and steps on a CPU; steps on a CPU of that of the bound."""
 
 
