@@ -13,8 +13,9 @@ from scipy import ndimage
 from noise2same.config import Config
 from noise2same.datasets.hanzi import find_font
 from noise2same.errors import InputError
-from noise2same.reproduce import WHATS, cells_of, plan
+from noise2same.reproduce import WHATS, plan
 from noise2same.reproduce.cost import hours, stand_in
+from noise2same.reproduce.plan import Order
 from noise2same.reproduce.published import TABLE1, TABLE3, published
 from noise2same.reproduce.tables import gap_closed, published_gap
 
@@ -45,20 +46,20 @@ def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def test_there_is_a_cell_for_every_number_of_the_paper() -> None:
-    rows = plan.table3("cpu")
+    rows = plan.table3(Order())
     for method, scores in TABLE3.items():
         for name in scores:
             dataset = name.split()[0].replace("planaria", "planaria-like")
-            assert method in rows[dataset], f"{method} on {name}"
-    assert list(plan.table1("cpu")) == list(TABLE1)
-    assert all("Noise2Same, noise model" in row for row in rows.values())
-    assert len(plan.sigma("cpu")) == 40
+            assert (dataset, method) in rows, f"{method} on {name}"
+    assert list(plan.table1(Order())) == list(TABLE1)
+    assert all((dataset, "Noise2Same, noise model") in rows for dataset in plan.USUAL)
+    assert len(plan.sigma(Order())) == 40
 
 
 @pytest.mark.parametrize("preset", ["cpu", "paper"])
 @pytest.mark.parametrize("what", WHATS)
 def test_names_are_unique_and_settings_are_right(what: str, preset: plan.Preset) -> None:
-    cells = cells_of(what, preset)
+    cells = WHATS[what][0](Order(preset)).values()
     assert len({cell.name for cell in cells}) == len(cells)
     for cell in cells:
         steps, time = hours(cell, preset)
@@ -66,10 +67,10 @@ def test_names_are_unique_and_settings_are_right(what: str, preset: plan.Preset)
 
 
 def test_the_paper_s_settings() -> None:
-    settings = plan.table3("paper")["bsd68"]["Noise2Same"].settings(stand_in())
-    config = Config.of(**settings)
+    cells = plan.table3(Order("paper"))
+    config = Config.of(**cells["bsd68", "Noise2Same"].settings(stand_in()))
     assert (config.steps, config.lambda_inv, config.fill, config.features) == (80_000, 0.95, "donut", 96)
-    config = Config.of(**plan.table3("paper")["hanzi"]["Noise2Same"].settings(stand_in()))
+    config = Config.of(**cells["hanzi", "Noise2Same"].settings(stand_in()))
     assert (config.steps, config.lambda_inv, config.fill, config.batch) == (50_000, 2.0, "gaussian", 64)
 
 

@@ -181,7 +181,8 @@ def reproduce(
 
     if preset not in ("cpu", "paper"):
         raise InputError(f"--preset {preset}: it is cpu or paper.")
-    (show_plan if plan else show_reproduction)(what, out.expanduser(), dataset, preset, data, jobs, steps)
+    settings = {"preset": preset, "dataset": dataset, "steps": steps}
+    (show_plan if plan else show_reproduction)(what, out.expanduser(), data, jobs, settings)
 
 
 def show_version(value: bool) -> None:

@@ -27,6 +27,8 @@ WATCHED = 2**17
 STRICT = 2
 """Test images on which D(f) is measured."""
 Image = NDArray[Any]
+Result = dict[str, Any]
+"""The figures of a cell, as they are kept."""
 Watch = Callable[[Denoiser, Dataset], dict[str, float]]
 
 
@@ -58,15 +60,11 @@ class Cell:
         """Where its figures are kept."""
         return folder / f"{self.name}.json"
 
-    def picture(self, folder: Path) -> Path:
-        """Where its examples are kept, side by side."""
-        return folder / f"{self.name}.png"
-
-    def read(self, folder: Path) -> dict[str, Any]:
+    def read(self, folder: Path) -> Result:
         """Its figures, if it has been run."""
         path = self.file(folder)
         try:
-            found: dict[str, Any] = json.loads(path.read_text())
+            found: Result = json.loads(path.read_text())
         except (OSError, ValueError) as error:
             raise InputError(f"{path} cannot be read ({error}): delete it, and it is made again.") from None
         return found
@@ -79,8 +77,10 @@ def run(
     *,
     progress: bool = True,
     say: Callable[[str], None] = lambda line: None,
-) -> dict[str, Any]:
+) -> Result:
     """Train and score a cell, and write its figures and examples; a training run that was stopped goes on.
+
+    The examples are side by side in NAME.png; the noisy images' cell has the clean ones in another row below.
 
     Raises KeyboardInterrupt when the user stops it; the state of the training is kept.
     """
@@ -110,8 +110,8 @@ def run(
             raise KeyboardInterrupt
     figures, examples = _tested(cell, dataset, model)
     figures |= {"said": told, "provenance": provenance()}
-    with io.replacing(cell.picture(folder)) as path:
-        imageio.imwrite(path, np.concatenate(examples, axis=1), extension=".png")
+    with io.replacing(folder / f"{cell.name}.png") as path:
+        imageio.imwrite(path, examples, extension=".png")
     with io.replacing(cell.file(folder)) as path:
         path.write_text(json.dumps(figures, indent=1) + "\n")
     checkpoint.unlink(missing_ok=True)  # only now: the figures are safe
@@ -155,9 +155,9 @@ def score(model: Denoiser | None, dataset: Dataset, noisy: Image, clean: Image) 
     return output, evaluate(clean, output, dataset.data_range, axes=dataset.axes)
 
 
-def _tested(cell: Cell, dataset: Dataset, model: Denoiser | None) -> tuple[dict[str, Any], list[NDArray[np.uint8]]]:
+def _tested(cell: Cell, dataset: Dataset, model: Denoiser | None) -> tuple[Result, NDArray[np.uint8]]:
     """Figures of a cell whose model is trained, and its examples: of several conditions, those of the middle one."""
-    scores, examples, shown = {}, [], []
+    scores, examples, shown, truths = {}, [], [], []
     middle = list(dataset.test)[len(dataset.test) // 2]
     for condition, split in dataset.test.items():
         part = _cut(split[: cell.most], cell.corner)
@@ -167,10 +167,11 @@ def _tested(cell: Cell, dataset: Dataset, model: Denoiser | None) -> tuple[dict[
             found.append(one)
             if condition == middle and number in cell.examples:
                 examples.append(picture(y, output, dataset))
+                truths.append(picture(y, y, dataset))
                 shown.append(one[cell.score])
         scores[condition] = {name: float(np.mean([one[name] for one in found])) for name in found[0]}
         scores[condition]["n"] = len(found)
-    figures: dict[str, Any] = {
+    figures: Result = {
         "cell": cell.name,
         "dataset": cell.dataset,
         "options": cell.options,
@@ -187,7 +188,8 @@ def _tested(cell: Cell, dataset: Dataset, model: Denoiser | None) -> tuple[dict[
             "config": model.config.model_dump(mode="json"),
             "summary": model.summary,
         }
-    return figures, examples
+    rows = [examples] if model is not None else [examples, truths]
+    return figures, np.concatenate([np.concatenate(row, axis=1) for row in rows])
 
 
 def _cut(split: Split, corner: tuple[int, ...]) -> Split:

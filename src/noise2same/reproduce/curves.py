@@ -3,24 +3,24 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
 
 import imageio.v3 as imageio
 import numpy as np
 
 from noise2same.reproduce import drawing
+from noise2same.reproduce.cells import Result
 from noise2same.reproduce.plan import SIGMAS_LOSS, SIGMAS_NOISE
-from noise2same.reproduce.tables import Result, main_score, markdown, number
+from noise2same.reproduce.tables import main_score, markdown, number
 
 SHOWN = (0.2, 0.3, 0.4, 0.5, 0.6)
 """σ of the loss whose results are shown as images, and of the noise: as in the paper."""
 SHOWN_NOISE = (0.3, 0.5)
 
 
-def efficiency(results: dict[str, Result], path: Path) -> str:
+def efficiency(results: dict[str, Result], out: Path) -> str:
     """Score of a few validation images over what has been paid for it: patches seen, and minutes."""
     rows = []
-    with drawing.figure(path, 7.2, 3.2) as figure:
+    with drawing.figure(out / "efficiency.png", 7.2, 3.2) as figure:
         panels = figure.subplots(1, 2, sharey=True)
         for colour, (method, result) in zip(drawing.COLOURS, results.items(), strict=False):
             history, batch = result["summary"]["history"], result["config"]["batch"]
@@ -35,13 +35,13 @@ def efficiency(results: dict[str, Result], path: Path) -> str:
         panels[1].set(xlabel="minutes")
         panels[0].legend(loc="lower right")
     header = ["method", "at the end (dB)", "thousand patches", "minutes", "patches to 0.5 dB below", "minutes to it"]
-    return markdown(header, rows)
+    return f"{markdown(header, rows)}\n\n![PSNR over patches and minutes](efficiency.png)"
 
 
-def sigma(results: dict[tuple[float, float], Result], pictures: dict[tuple[float, float], Path], path: Path) -> str:
+def sigma(results: dict[tuple[float, float], Result], out: Path) -> str:
     """PSNR over σ of the loss, a line for each σ of the noise; below, results for two of them."""
     rows = []
-    with drawing.figure(path, 7.2, 5.6) as figure:
+    with drawing.figure(out / "sigma.png", 7.2, 5.6) as figure:
         above, below = figure.subfigures(2, 1, height_ratios=(3, 2.4), squeeze=False).flat
         panel = above.subplots()
         for colour, noise in zip(drawing.COLOURS, SIGMAS_NOISE, strict=False):
@@ -59,16 +59,18 @@ def sigma(results: dict[tuple[float, float], Result], pictures: dict[tuple[float
         for line, noise in zip(grid, SHOWN_NOISE, strict=True):
             for cell, loss in zip(line, SHOWN, strict=True):
                 cell.set_axis_off()
-                if (noise, loss) in results:
-                    cell.imshow(imageio.imread(pictures[noise, loss]), cmap="gray", vmin=0, vmax=255)
-                    score = main_score(results[noise, loss])
-                    cell.set_title(f"noise {noise}, loss {loss}: {score:.2f} dB", fontsize=7)
-    return markdown(["σ of the noise", *(f"{loss}" for loss in SIGMAS_LOSS), "best"], rows)
+                result = results.get((noise, loss))
+                if result is not None:
+                    picture = imageio.imread(out / "cells" / f"{result['cell']}.png")
+                    cell.imshow(picture, cmap="gray", vmin=0, vmax=255)
+                    cell.set_title(f"noise {noise}, loss {loss}: {main_score(result):.2f} dB", fontsize=7)
+    table = markdown(["σ of the noise", *(f"{loss}" for loss in SIGMAS_LOSS), "best"], rows)
+    return f"{table}\n\n![PSNR over σ of the loss, and results](sigma.png)"
 
 
-def bound(result: Result, path: Path) -> str:
+def bound(results: dict[str, Result], out: Path) -> str:
     """Both sides of the theorems over the steps of a training run, and the true error."""
-    history: list[dict[str, Any]] = [point for point in result["summary"]["history"] if point["step"] > 5]
+    history = [point for point in results[""]["summary"]["history"] if point["step"] > 5]
     steps = [point["step"] for point in history]
     lines = {
         "Theorem 1, right side": ("theorem 1", drawing.PAPERS),
@@ -76,7 +78,7 @@ def bound(result: Result, path: Path) -> str:
         "left side: error + noise": ("left", "0.4"),
         "true error": ("error", "#009e73"),
     }
-    with drawing.figure(path, 7.2, 3.2) as figure:
+    with drawing.figure(out / "bound.png", 7.2, 3.2) as figure:
         left, right = figure.subplots(1, 2)
         for label, (name, colour) in lines.items():
             left.plot(steps, [point[name] for point in history], color=colour, label=label)
@@ -97,4 +99,4 @@ def bound(result: Result, path: Path) -> str:
             for part in (point[name], point[name] - point["left"])
         ]
         rows.append([str(point["step"]), number(point["error"], 4), number(point["left"], 4), *gaps])
-    return markdown(header, rows)
+    return f"{markdown(header, rows)}\n\n![Both sides of the theorems over the steps](bound.png)"

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 from noise2same import io
+from noise2same.reproduce.cells import Result
 
 TITLES = {
     "table1": "Table 1: how strictly J-invariant, by what replaces the masked pixels",
@@ -42,16 +42,15 @@ CAPTIONS = {
 }
 
 
-def write_page(what: str, out: Path, text: str, image: Path | None, found: Sequence[dict[str, Any]]) -> Path:
-    """Write WHAT.md beside WHAT.json and WHAT.png, and return its path."""
-    shown = f"\n\n![{TITLES[what]}]({image.name})" if image is not None else ""
+def write_page(what: str, out: Path, text: str, found: Sequence[Result]) -> Path:
+    """Write WHAT.md, and return its path."""
     page = out / f"{what}.md"
     with io.replacing(page) as path:
-        path.write_text(f"# {TITLES[what]}\n\n{CAPTIONS[what]}\n\n{text}{shown}\n\n{origin(found)}\n", encoding="utf-8")
+        path.write_text(f"# {TITLES[what]}\n\n{CAPTIONS[what]}\n\n{text}\n\n{origin(found)}\n", encoding="utf-8")
     return page
 
 
-def origin(found: Sequence[dict[str, Any]]) -> str:
+def origin(found: Sequence[Result]) -> str:
     """Where the figures come from, in a line."""
     sources = [one["provenance"] for one in found]
     if not sources:

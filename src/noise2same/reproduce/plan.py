@@ -22,6 +22,18 @@ Settings = Callable[[Dataset], dict[str, Any]]
 
 
 @dataclass(frozen=True)
+class Order:
+    """In which settings a table or figure is asked for."""
+
+    preset: Preset = "cpu"
+    """Minutes for each cell, or the paper's own network and steps, for a GPU."""
+    dataset: str | None = None
+    """The only one of Table 3 and the panels; None for all."""
+    steps: int | None = None
+    """So many for each cell, to try it out."""
+
+
+@dataclass(frozen=True)
 class Protocol:
     """How a data set is trained and tested on."""
 
@@ -110,8 +122,7 @@ def settings_of(method: str, dataset: str) -> Settings:
 def cell(
     dataset: str,
     method: str,
-    preset: Preset,
-    steps: int | None = None,
+    order: Order,
     *,
     name: str = "",
     own: Settings | None = None,
@@ -119,7 +130,7 @@ def cell(
     cpu_steps: int | None = None,
     **more: Any,
 ) -> Cell:
-    """A cell in the settings of a preset; `steps` is for trying it out, `own` for what is no row of Table 3."""
+    """A cell in the settings of a preset; `own` are those of what is no row of Table 3."""
     protocol = PROTOCOLS[dataset]
     specific = own or settings_of(method, dataset)
 
@@ -128,7 +139,7 @@ def cell(
         given = specific(data)
         if given.get("method") in ("nlm", "bm3d"):
             return given
-        if preset == "cpu":
+        if order.preset == "cpu":
             share = LAINE if given.get("method") == "laine" else 1.0
             base = {"steps": round(share * (cpu_steps or protocol.steps)), "from_scratch": True, "early_stop": False}
         elif method in BEYOND:  # the paper's network and schedule, and our loss
@@ -136,9 +147,9 @@ def cell(
         else:
             same = given.get("method", "noise2same") == "noise2same"
             base = {"preset": "paper"} | (protocol.paper if same else {})
-        if preset == "paper":
+        if order.preset == "paper":
             base["steps"] = protocol.paper.get("steps", 50_000)
-        return base | given | ({"steps": steps} if steps else {})
+        return base | given | ({"steps": order.steps} if order.steps else {})
 
     usual = Cell(
         name or slug(f"{dataset} {method}"),
@@ -164,44 +175,43 @@ def _gaussian(dataset: Dataset | None = None, *, sigma: float) -> dict[str, Any]
     return {"method": "noise2self", "fill": "gaussian", "fill_sigma": sigma}
 
 
-def table1(preset: Preset, steps: int | None = None) -> dict[str, Cell]:
+def table1(order: Order) -> dict[str, Cell]:
     """By replacement strategy; three of them are rows of Table 3 too."""
     cells = {
         f"Gaussian, σ = {sigma}": cell(
             "bsd68",
             f"Noise2Self, Gaussian {sigma}",
-            preset,
-            steps,
+            order,
             own=partial(_gaussian, sigma=sigma),
         )
         for sigma in (0.2, 0.5, 0.8)
     }
     return cells | {
-        "Gaussian, σ = 1.0": cell("bsd68", "Noise2Self, noise", preset, steps),
-        "UPS, 5×5": cell("bsd68", "Noise2Void", preset, steps),
-        "shifted receptive field": cell("bsd68", "Laine", preset, steps),
+        "Gaussian, σ = 1.0": cell("bsd68", "Noise2Self, noise", order),
+        "UPS, 5×5": cell("bsd68", "Noise2Void", order),
+        "shifted receptive field": cell("bsd68", "Laine", order),
     }
 
 
-def table2(preset: Preset, steps: int | None = None) -> dict[str, Cell]:
+def table2(order: Order) -> dict[str, Cell]:
     """By data set, with the same replacement strategy: a Gaussian of σ = 0.5."""
-    cells = {name: cell(name, "Noise2Self, noise", preset, steps) for name in ("hanzi", "imagenet")}
-    return {"bsd68": table1(preset, steps)["Gaussian, σ = 0.5"], **cells}
+    cells = {name: cell(name, "Noise2Self, noise", order) for name in ("hanzi", "imagenet")}
+    return {"bsd68": table1(order)["Gaussian, σ = 0.5"], **cells}
 
 
-def table3(preset: Preset, steps: int | None = None, dataset: str | None = None) -> dict[str, dict[str, Cell]]:
-    """By data set, then by method."""
-    chosen = USUAL if dataset is None else (dataset,)
-    return {name: {method: cell(name, method, preset, steps) for method in methods_of(name)} for name in chosen}
+def table3(order: Order) -> dict[tuple[str, str], Cell]:
+    """By data set and method."""
+    datasets = USUAL if order.dataset is None else (order.dataset,)
+    return {(name, method): cell(name, method, order) for name in datasets for method in methods_of(name)}
 
 
-def efficiency(preset: Preset, steps: int | None = None) -> dict[str, Cell]:
+def efficiency(order: Order) -> dict[str, Cell]:
     """By method: those of the paper's figure, on its data set, and ours beyond it."""
     methods = ("Noise2Self, noise", "Laine", "Noise2Same", "Noise2Same, noise model")
-    return {method: cell("imagenet", method, preset, steps) for method in methods}
+    return {method: cell("imagenet", method, order) for method in methods}
 
 
-def sigma(preset: Preset, steps: int | None = None) -> dict[tuple[float, float], Cell]:
+def sigma(order: Order) -> dict[tuple[float, float], Cell]:
     """By σ of the noise and of the loss: λ = 2 σ_loss in the units of the images."""
 
     def told(loss: float) -> Settings:
@@ -214,8 +224,7 @@ def sigma(preset: Preset, steps: int | None = None) -> dict[tuple[float, float],
         (noise, loss): cell(
             "hanzi",
             f"Noise2Same, σ of the loss {loss}",
-            preset,
-            steps,
+            order,
             name=f"sigma-{noise}-loss-{loss}",
             own=told(loss),
             options={"sigma": noise, "missing": False, "characters": CHARACTERS},
@@ -229,16 +238,16 @@ def sigma(preset: Preset, steps: int | None = None) -> dict[tuple[float, float],
     }
 
 
-def bound(preset: Preset, steps: int | None = None) -> Cell:
+def bound(order: Order) -> dict[str, Cell]:
     """A training run on BSD68 whose loss is Theorem 2's bound, with both theorems' sides measured on the way."""
-    return cell(
+    run = cell(
         "bsd68",
         "Noise2Same, bound",
-        preset,
-        steps,
+        order,
         name="bound",
         own=lambda data: {"noise_model": "none", "lambda_inv": "auto", "sigma": 25.0, "root": "batch"},
         cpu_steps=BOUND_STEPS,
         watch=partial(both_theorems, sigma=25.0),
         most=8,
     )
+    return {"": run}

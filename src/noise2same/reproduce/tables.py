@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import Any
 
 from noise2same.reproduce import drawing
+from noise2same.reproduce.cells import Result
 from noise2same.reproduce.plan import PROTOCOLS
 from noise2same.reproduce.published import TABLE1, TABLE2, published
 
-Result = dict[str, Any]
 SCORES = {"psnr": "PSNR", "psnr_minmax": "min-max PSNR", "psnr_affine": "affine-fit PSNR"}
 
 
@@ -31,7 +30,7 @@ def main_score(result: Result, condition: str = "") -> float:
 
 
 def strictness(results: dict[str, Result], paper: dict[str, tuple[float, float]], path: Path, first: str) -> str:
-    """Tables 1 and 2: D(f) and PSNR, the paper's beside ours."""
+    """D(f) and PSNR, the paper's beside ours."""
     rows, drawn = [], []
     for name, result in results.items():
         title = PROTOCOLS[name].title if name in PROTOCOLS else name
@@ -52,17 +51,18 @@ def strictness(results: dict[str, Result], paper: dict[str, tuple[float, float]]
         left.invert_yaxis()
         right.set(xlabel="PSNR (dB)")
         figure.legend(*left.get_legend_handles_labels(), loc="outside upper center", ncols=2)
-    return markdown([first, "D(f) × 10³", "the paper's", "PSNR (dB)", "the paper's"], rows)
+    table = markdown([first, "D(f) × 10³", "the paper's", "PSNR (dB)", "the paper's"], rows)
+    return f"{table}\n\n![D(f) and PSNR by {first}]({path.name})"
 
 
-def table1(results: dict[str, Result], path: Path) -> str:
+def table1(results: dict[str, Result], out: Path) -> str:
     """D(f) and PSNR on BSD68, by what replaces the masked pixels."""
-    return strictness(results, TABLE1, path, "replacement")
+    return strictness(results, TABLE1, out / "table1.png", "replacement")
 
 
-def table2(results: dict[str, Result], path: Path) -> str:
+def table2(results: dict[str, Result], out: Path) -> str:
     """D(f) and PSNR of one replacement, by data set."""
-    return strictness(results, TABLE2, path, "data set")
+    return strictness(results, TABLE2, out / "table2.png", "data set")
 
 
 def gap_closed(results: dict[str, Result], method: str, condition: str) -> float | None:
@@ -85,24 +85,26 @@ def _share(score: float | None, noisy: float | None, true: float | None) -> floa
     return (score - noisy) / (true - noisy)
 
 
-def table3(results: dict[str, dict[str, Result]], path: Path) -> str:
-    """All methods on all data sets: one table of each, and the gap closed as a picture."""
-    parts = []
-    for dataset, found in results.items():
-        if not found:
-            continue
-        protocol = PROTOCOLS[dataset]
-        first = next(iter(found.values()))
+def table3(results: dict[tuple[str, str], Result], out: Path) -> str:
+    """All methods on all data sets: the gap closed as a picture, and a table of each."""
+    parts = ["![Gap closed by each method on each data set](table3.png)"]
+    for dataset, found in by_dataset(results).items():
+        protocol, first = PROTOCOLS[dataset], next(iter(found.values()))
+        steps = max(result.get("summary", {}).get("steps", 0) for result in found.values())
         for condition, scores in first["scores"].items():
-            title = f"{protocol.title} {condition}".strip()
-            steps = max((result.get("summary", {}).get("steps", 0) for result in found.values()), default=0)
-            parts.append(
-                f"### {title}\n\nn = {scores['n']}; {steps} steps; the paper scores by {SCORES[protocol.score]}."
-            )
+            title, name = f"{protocol.title} {condition}".strip(), SCORES[protocol.score]
+            parts.append(f"### {title}\n\nn = {scores['n']}; {steps} steps; the paper scores by {name}.")
             parts.append(_of_dataset(dataset, condition, found))
-    with drawing.figure(path, 7.2, 0.26 * sum(len(found) for found in results.values()) + 1.6) as figure:
-        _draw_gaps(figure, results)
+    _draw_gaps(by_dataset(results), out / "table3.png")
     return "\n\n".join(parts)
+
+
+def by_dataset(results: dict[tuple[str, str], Result]) -> dict[str, dict[str, Result]]:
+    """Data set -> method -> figures."""
+    nested: dict[str, dict[str, Result]] = {}
+    for (dataset, method), result in results.items():
+        nested.setdefault(dataset, {})[method] = result
+    return nested
 
 
 def _of_dataset(dataset: str, condition: str, found: dict[str, Result]) -> str:
@@ -133,26 +135,30 @@ def _of_dataset(dataset: str, condition: str, found: dict[str, Result]) -> str:
     return markdown([*header, "SSIM", "minutes"], rows)
 
 
-def _draw_gaps(figure: Any, results: dict[str, dict[str, Result]]) -> None:
+def _draw_gaps(results: dict[str, dict[str, Result]], path: Path) -> None:
     """Gap closed by each method on each data set, the paper's beside ours; of several conditions, their mean."""
-    shown = {dataset: found for dataset, found in results.items() if "Noise2True" in found and "noisy" in found}
-    heights = [len(found) - 2 for found in shown.values()]
-    panels = figure.subplots(len(shown), 1, sharex=True, height_ratios=heights, squeeze=False)[:, 0] if shown else []
-    for panel, (dataset, found) in zip(panels, shown.items(), strict=True):
-        names = [name for name in found if name not in ("noisy", "Noise2True")]
-        for place, name in enumerate(names):
-            conditions = found[name]["scores"]
-            mine = [gap_closed(found, name, condition) or 0.0 for condition in conditions]
-            theirs = [published_gap(dataset, name, condition) for condition in conditions]
-            panel.barh(place, 100 * sum(mine) / len(mine), height=0.7, color=_colour(name))
-            if None not in theirs:
-                mean = sum(value or 0.0 for value in theirs) / len(theirs)
-                panel.plot(100 * mean, place, "D", color=drawing.PAPERS, markersize=4)
-        panel.set(yticks=range(len(names)), yticklabels=names, title=PROTOCOLS[dataset].title, xlim=(0, 105))
-        panel.invert_yaxis()
-        panel.grid(axis="y", visible=False)
-    if len(panels):
-        panels[-1].set_xlabel("gap closed between the noisy images (0) and Noise2True (100 %); ◆ the paper's")
+    ends = ("noisy", "Noise2True")
+    shown = {name: found for name, found in results.items() if set(ends) < set(found)}
+    heights = [len(found) - len(ends) for found in shown.values()]
+    with drawing.figure(path, 7.2, 0.24 * sum(heights) + 0.5 * len(shown) + 1) as figure:
+        panels = figure.subplots(max(1, len(shown)), 1, sharex=True, height_ratios=heights or None, squeeze=False)
+        for panel, (dataset, found) in zip(panels[:, 0], shown.items(), strict=False):
+            names = [name for name in found if name not in ends]
+            for place, name in enumerate(names):
+                conditions = found[name]["scores"]
+                mine = [gap_closed(found, name, condition) for condition in conditions]
+                theirs = [published_gap(dataset, name, condition) for condition in conditions]
+                panel.barh(place, 100 * _mean(mine), height=0.7, color=_colour(name))
+                if None not in theirs:
+                    panel.plot(100 * _mean(theirs), place, "D", color=drawing.PAPERS, markersize=4)
+            panel.set(yticks=range(len(names)), yticklabels=names, title=PROTOCOLS[dataset].title, xlim=(0, 105))
+            panel.invert_yaxis()
+            panel.grid(axis="y", visible=False)
+        panels[-1, 0].set_xlabel("gap closed between the noisy images (0) and Noise2True (100 %); ◆ the paper's")
+
+
+def _mean(values: list[float | None]) -> float:
+    return sum(value or 0.0 for value in values) / len(values)
 
 
 def _colour(name: str) -> str:

@@ -9,55 +9,57 @@ import imageio.v3 as imageio
 import numpy as np
 from numpy.typing import NDArray
 
+from noise2same.report.views import busiest
 from noise2same.reproduce import drawing
+from noise2same.reproduce.cells import Result
 from noise2same.reproduce.plan import PROTOCOLS
-from noise2same.reproduce.tables import SCORES, Result
+from noise2same.reproduce.tables import SCORES, by_dataset
 
-COLUMNS = 6
+COLUMNS, WIDTH = 6, 10.8
+"""Of a figure: images a row, and inches."""
+LARGE = 128
+"""Side from which on an image has a zoomed inset."""
 
 
-def visual(
-    dataset: str, results: dict[str, Result], pictures: dict[str, Path], truth: NDArray[np.uint8], path: Path
-) -> str:
-    """Draw one data set's examples by every method; returns the caption.
+def visual(results: dict[tuple[str, str], Result], out: Path) -> str:
+    """Panels of every data set, each as a picture with its caption."""
+    parts = []
+    for dataset, found in by_dataset(results).items():
+        if "noisy" not in found:
+            continue
+        path, protocol = out / f"visual-{dataset}.png", PROTOCOLS[dataset]
+        draw(found, out / "cells", path)
+        what = f"{protocol.title}: test images by every method, with their {SCORES[protocol.score]}."
+        parts.append(f"![{what}]({path.name})\n\n*{what}*")
+    return "\n\n".join(parts)
 
-    Parameters
-    ----------
-    pictures : dict
-        By method: its examples side by side.
-    truth : array, (Y, X[, C])
-        The clean examples side by side.
-    """
-    panels: dict[str, Any] = {
-        f"{method}\n{' / '.join(f'{score:.2f}' for score in results[method]['examples'])} dB": imageio.imread(picture)
-        for method, picture in pictures.items()
-    }
-    panels["clean"] = truth
-    zoomed = min(truth.shape[:2]) >= 128  # characters are small enough as they are
-    lines = -(-len(panels) // COLUMNS)
-    ratio = truth.shape[0] / truth.shape[1]
-    width = 7.2 * 1.5
-    with drawing.figure(path, width, lines * (width / COLUMNS * ratio + 0.45)) as figure:
-        cells = figure.subplots(lines, COLUMNS, squeeze=False).flatten()
-        for cell in cells:
+
+def draw(found: dict[str, Result], cells: Path, path: Path) -> None:
+    """The examples of one data set by every method, and the clean ones."""
+    pictures: dict[str, Any] = {name: imageio.imread(cells / f"{one['cell']}.png") for name, one in found.items()}
+    pictures["noisy"], truth = np.split(pictures["noisy"], 2)
+    scores = {name: " / ".join(f"{score:.2f}" for score in one["examples"]) for name, one in found.items()}
+    titled = {f"{name}\n{scores[name]} dB": picture for name, picture in pictures.items()} | {"clean\n": truth}
+    count, ratio = len(found[next(iter(found))]["examples"]), truth.shape[0] / truth.shape[1]
+    lines = -(-len(titled) // COLUMNS)
+    with drawing.figure(path, WIDTH, lines * (WIDTH / COLUMNS * ratio + 0.5)) as figure:
+        cells_of_figure = figure.subplots(lines, COLUMNS, squeeze=False).flatten()
+        for cell in cells_of_figure:
             cell.set_axis_off()
-        for cell, (title, image) in zip(cells, panels.items(), strict=False):
-            cell.imshow(image, cmap="gray", vmin=0, vmax=255, interpolation="nearest")
+        for cell, (title, picture) in zip(cells_of_figure, titled.items(), strict=False):
+            cell.imshow(picture, cmap="gray", vmin=0, vmax=255, interpolation="antialiased")
             cell.set_title(title, fontsize=8)
-            if zoomed:
-                inset = cell.inset_axes((0.55, 0.0, 0.45, 0.45 / ratio))
-                inset.imshow(image[box(truth)], cmap="gray", vmin=0, vmax=255, interpolation="nearest")
-                inset.set(xticks=[], yticks=[])
-                for spine in inset.spines.values():
-                    spine.set(visible=True, color=drawing.PAPERS)
-    score = SCORES[PROTOCOLS[dataset].score]
-    return f"{PROTOCOLS[dataset].title}: test images by every method, fitted to the clean ones, with their {score}."
+            if truth.shape[0] >= LARGE:
+                zoom(cell, picture, truth[:, : truth.shape[1] // count])
 
 
-def box(truth: NDArray[np.uint8]) -> tuple[slice, slice]:
-    """Where the first example varies most, a quarter of its height."""
-    from noise2same.report.views import busiest
-
-    side = truth.shape[0] // 4
-    plane = truth[:, : truth.shape[0]].astype(float)
-    return busiest(plane.mean(-1) if plane.ndim == 3 else plane, side)
+def zoom(cell: Any, picture: NDArray[np.uint8], truth: NDArray[np.uint8]) -> None:
+    """An inset in the corner: where the first of the clean images varies most."""
+    plane = truth.mean(-1) if truth.ndim == 3 else truth.astype(float)
+    box = busiest(plane, min(plane.shape) // 4)
+    width = 0.45 * plane.shape[1] / picture.shape[1]
+    inset = cell.inset_axes((width / 0.45 - width, 0.0, width, 0.45))
+    inset.imshow(picture[box], cmap="gray", vmin=0, vmax=255, interpolation="nearest")
+    inset.set(xticks=[], yticks=[])
+    for spine in inset.spines.values():
+        spine.set(visible=True, color=drawing.PAPERS)
