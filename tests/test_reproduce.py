@@ -52,7 +52,7 @@ def test_there_is_a_cell_for_every_number_of_the_paper() -> None:
             dataset = name.split()[0].replace("planaria", "planaria-like")
             assert (dataset, method) in rows, f"{method} on {name}"
     assert list(plan.table1(Order())) == list(TABLE1)
-    assert all((dataset, "Noise2Same, noise model") in rows for dataset in plan.USUAL)
+    assert all((dataset, plan.BEYOND) in rows for dataset in plan.USUAL)
     assert len(plan.sigma(Order())) == 40
 
 

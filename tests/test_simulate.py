@@ -55,6 +55,11 @@ def test_noise_with_a_mean_is_warned_about():
         check(lambda y: RNG.poisson(y), CLEAN)
 
 
+def test_noise_that_pulls_bright_and_dark_together_is_refused():
+    with pytest.raises(InputError, match="in dark and -"):
+        check(lambda y: np.where(RNG.random(y.shape) < 0.5, y, 30) + RNG.normal(0, 1, y.shape), np.linspace(0, 60, 900))
+
+
 def test_it_is_used_in_training_and_named_in_the_model(tmp_path):
     called = []
 

@@ -15,8 +15,10 @@ from noise2same.errors import InputError
 
 Simulator = Callable[[NDArray[Any]], NDArray[Any]]
 """sample(clean) -> noisy: arrays of one shape in the units of the images, with new noise at each call."""
-BIAS = 0.05
-"""Mean of the noise, in its standard deviations, from which on a simulator is said to be biased."""
+BIAS, UNUSABLE = 0.05, 0.8
+"""Mean of the noise, in its standard deviations, from which on a simulator is said to be biased; and by how much that
+of the darkest and of the brightest quarter of the pixels may differ: where bright and dark are pulled together, the
+covariance of output and noise cannot be drawn around the output."""
 DRAWS = 16
 
 
@@ -47,11 +49,18 @@ def draw(sample: Simulator, clean: NDArray[np.float32]) -> NDArray[np.float32]:
 
 
 def check(sample: Simulator, clean: NDArray[np.float32]) -> None:
-    """Try a simulator on an image like those to be denoised; warn if its noise has a mean."""
+    """Try a simulator on an image like those to be denoised; warn if its noise has a mean, refuse if that varies."""
     draws = np.stack([draw(sample, clean) - clean for _ in range(DRAWS)])
     std = float(draws.std())
     if std == 0:
         raise InputError("The noise model's sample(clean) adds no noise.")
+    low, high = np.quantile(clean, (0.25, 0.75))
+    dark, bright = (float(draws[:, part].mean()) / std for part in (clean <= low, clean >= high))
+    if abs(bright - dark) > UNUSABLE:
+        raise InputError(
+            f"The noise that sample(clean) adds has the mean {dark:.2f} in dark and {bright:.2f} in bright pixels, in "
+            "its standard deviations: it should be zero. Such noise cannot be modelled; use the noise model none."
+        )
     mean = float(draws.mean()) / std
     if abs(mean) > BIAS:
         warnings.warn(

@@ -62,6 +62,6 @@ def origin(found: Sequence[Result]) -> str:
     dates = sorted(source["date"] for source in sources)
     commands = ", ".join(f"`{command}`" for command in dict.fromkeys(source["command"] for source in sources))
     return (
-        f"From {commands}; commit {each('commit')}; {dates[0]} to {dates[-1]}; {each('machine')}, "
-        f"{each('threads')} threads a cell."
+        f"From {commands}; commit {each('commit')}; {dates[0]} to {dates[-1]}; {each('machine')}; threads a cell: "
+        f"{each('threads')}."
     )

@@ -67,19 +67,10 @@ PROTOCOLS = {
 """By data set."""
 USUAL = ("bsd68", "hanzi", "imagenet", "planaria-like", "w2s", "fmd")
 """Those that `reproduce` takes if none is named; Planaria's own volumes are a download of gigabytes."""
-REAL = (
-    "noisy",
-    "NLM",
-    "BM3D",
-    "Noise2True",
-    "Noise2Void",
-    "Noise2Self, donut",
-    "Noise2Same",
-    "Noise2Same, noise model",
-)
+REAL = ("noisy", "NLM", "BM3D", "Noise2True", "Noise2Void", "Noise2Self, donut", "Noise2Same")
 """Methods on data that the paper does not have."""
-BEYOND = ("Noise2Same, noise model", "Noise2Same, noise simulated")
-"""Rows that the paper does not have: by what the images show of the noise, and by the noise that was added to them."""
+BEYOND = "Noise2Same, noise model"
+"""The row that the paper does not have: the default settings, with a noise model where the images show one."""
 LAINE = 0.25
 """Share of the steps that Laine's network is given on a CPU: each costs five times as much as another method's."""
 SIGMAS_NOISE = (0.3, 0.5, 0.7, 0.9)
@@ -91,14 +82,14 @@ CHARACTERS, SIGMA_STEPS, BOUND_STEPS = 1300, 150, 400
 def methods_of(dataset: str) -> list[str]:
     """Rows of Table 3 for a data set: where the paper has a number, and what goes beyond it."""
     if dataset in ("w2s", "fmd"):
-        return list(REAL)
+        return [*REAL, BEYOND]
     name = dataset.removesuffix("-like")
     rows = [method for method, scores in TABLE3.items() if name in scores or f"{name} C1" in scores]
-    return [*rows, *(BEYOND if dataset in ("hanzi", "imagenet") else BEYOND[:1])]
+    return [*rows, BEYOND]
 
 
 def settings_of(method: str, dataset: str) -> Settings:
-    """What is specific to a row of Table 3; the default settings are all that "Noise2Same, noise model" has."""
+    """What is specific to a row of Table 3."""
     protocol = PROTOCOLS[dataset]
     fixed: dict[str, dict[str, Any]] = {
         "noisy": {},
@@ -112,10 +103,8 @@ def settings_of(method: str, dataset: str) -> Settings:
         "Noise2Self, noise": _gaussian(sigma=protocol.fill_sigma),
         "Noise2Self, donut": {"method": "noise2self", "fill": "donut"},
         "Noise2Same": {"noise_model": "none"},
-        "Noise2Same, noise model": {},
+        BEYOND: {},
     }
-    if method == "Noise2Same, noise simulated":
-        return lambda data: {"noise_model": data.noise}
     return lambda data: fixed[method]
 
 
@@ -142,7 +131,7 @@ def cell(
         if order.preset == "cpu":
             share = LAINE if given.get("method") == "laine" else 1.0
             base = {"steps": round(share * (cpu_steps or protocol.steps)), "from_scratch": True, "early_stop": False}
-        elif method in BEYOND:  # the paper's network and schedule, and our loss
+        elif method == BEYOND:  # the paper's network and schedule, and our loss
             base = {key: value for key, value in PRESETS["paper"].items() if key not in METHOD_SETTINGS}
         else:
             same = given.get("method", "noise2same") == "noise2same"
@@ -207,7 +196,7 @@ def table3(order: Order) -> dict[tuple[str, str], Cell]:
 
 def efficiency(order: Order) -> dict[str, Cell]:
     """By method: those of the paper's figure, on its data set, and ours beyond it."""
-    methods = ("Noise2Self, noise", "Laine", "Noise2Same", "Noise2Same, noise model")
+    methods = ("Noise2Self, noise", "Laine", "Noise2Same", BEYOND)
     return {method: cell("imagenet", method, order) for method in methods}
 
 
