@@ -5,9 +5,11 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import torch
+from skimage.data import camera
 
-from noise2same import Config, io
+from noise2same import Config, Denoiser, io, training_data
 from noise2same.errors import InputError
+from noise2same.noise.synthesise import gaussian
 from noise2same.training_data import prepare
 
 RNG = np.random.default_rng(0)
@@ -54,3 +56,45 @@ def test_poisson_noise_has_no_variance_where_there_is_no_light():
 def test_what_cannot_be_true_of_these_images(options, words):
     with pytest.raises(InputError, match=words):
         facts_of(IMAGE - 100, **options)
+
+
+def test_noise_that_is_stronger_in_some_images_is_told_of_each():
+    clean, rng = camera()[:256, :256], np.random.default_rng(0)
+    images = [io.wrap(gaussian(clean, sigma, rng), "YX") for sigma in (10, 40, 40, 10)]
+    data = prepare(images, Config())
+    std = data.normalization.std[0]
+    assert data.strengths is not None
+    found = [data.noise.sigma * np.sqrt(strength) * std for strength in data.strengths]
+    np.testing.assert_allclose(found, [10, 40, 40, 10], rtol=0.1)
+    low, high = (f"{sigma / std:.2f}" for sigma in (min(found), max(found)))
+    assert f"noise level {low} to {high} of" in str(data)
+    patches = data.patches(Config(batch=64))
+    batch = patches.draw(torch.Generator().manual_seed(0))
+    assert batch.strength is not None and batch.strength.shape == (64, 1, 1, 1)
+    roughness = batch.x.diff(dim=-1).square().mean((1, 2, 3)) / 2
+    np.testing.assert_array_equal(batch.strength.flatten() > max(data.strengths) / 2, roughness > 0.15)
+
+
+def test_noise_that_is_alike_is_not_told_of_each():
+    clean, rng = camera()[:256, :256], np.random.default_rng(0)
+    alike = [io.wrap(gaussian(clean, 20, rng), "YX") for _ in range(3)]
+    assert prepare(alike, Config()).strengths is None
+    unlike = [io.wrap(gaussian(clean, sigma, rng), "YX") for sigma in (10, 40)]
+    assert prepare(unlike, Config(sigma=20.0)).strengths is None  # the user knows better
+    small = [io.wrap(gaussian(clean[:48, :48], sigma, rng), "YX") for sigma in (10, 40)]
+    assert prepare(small, Config()).strengths is None
+
+
+@pytest.mark.parametrize("noise_model", ["none", "auto"])
+def test_images_with_stronger_noise_are_smoothed_more(noise_model: str, monkeypatch: pytest.MonkeyPatch):
+    clean, rng = camera(), np.random.default_rng(0)
+    noisy = [gaussian(clean, sigma, rng) for sigma in (8, 60)]
+    settings = Config(noise_model=noise_model, steps=80, from_scratch=True, early_stop=False)
+
+    def error() -> float:
+        model = Denoiser(settings).fit(noisy, "YX", progress=False)
+        return float(np.mean((model.denoise(noisy[1], "YX", augment=False) - clean) ** 2))
+
+    told = error()
+    monkeypatch.setattr(training_data, "strengths_of", lambda slabs, noise: None)
+    assert told < 0.8 * error()

@@ -22,6 +22,13 @@ class Batch(NamedTuple):
     """What a supervised method learns to predict, aligned with `x`."""
     valid: Tensor | None = None
     """False where a pixel was NaN or infinite and must not enter a loss; None where all are valid."""
+    strength: Tensor | None = None
+    """Variance of the noise in each patch as a share of what is usual, (B, 1, 1, 1[, 1]); None where all are alike."""
+
+    def first(self, count: int) -> Batch:
+        """The first patches of it."""
+        rest = (None if part is None else part[:count] for part in self[1:])
+        return Batch(self.x[:count], *rest)
 
 
 class Patches:
@@ -44,6 +51,8 @@ class Patches:
         One for each image and of its shape.
     valid : sequence of Tensor of bool, optional
         One for each image and of its shape, False on pixels to ignore.
+    strengths : sequence of float, optional
+        Variance of the noise in each image as a share of what is usual.
     """
 
     def __init__(
@@ -54,6 +63,7 @@ class Patches:
         batch: int,
         targets: Sequence[Tensor] | None = None,
         valid: Sequence[Tensor] | None = None,
+        strengths: Sequence[float] | None = None,
     ) -> None:
         largest = [max(sizes) for sizes in zip(*(image.shape[2:] for image in images), strict=True)]
         edge = min(patch[-1], max(SMALLEST, min(largest[-2:])))
@@ -68,6 +78,10 @@ class Patches:
             for _ in range(len(image))
         ]
         self.sizes = torch.tensor(sizes, device=self.device)
+        self.strengths = None if strengths is None else torch.tensor(strengths, dtype=torch.float32)
+        if self.strengths is not None:
+            counts = torch.tensor([len(image) for image in images])
+            self.strengths = self.strengths.repeat_interleave(counts).to(self.device)
         pixels = self.sizes.prod(1)
         self.offsets = pixels.cumsum(0) - pixels
         self.corners = self.sizes - torch.tensor(self.patch, device=self.device) + 1
@@ -83,14 +97,15 @@ class Patches:
 
     def draw(self, generator: torch.Generator) -> Batch:
         """Draw the next batch."""
-        index = self._indices(generator)
+        index, image = self._indices(generator)
         x = self._gather(self.pixels, index)
         target = None if self.targets is None else self._gather(self.targets, index)
         valid = None if self.valid is None else self._gather(self.valid, index)
-        return Batch(x, target, valid)
+        strength = None if self.strengths is None else self.strengths[image].reshape(-1, *[1] * (x.ndim - 1))
+        return Batch(x, target, valid, strength)
 
-    def _indices(self, generator: torch.Generator) -> Tensor:
-        """Positions in the array of all pixels of one random, augmented batch of patches: (B, [Z,] Y, X)."""
+    def _indices(self, generator: torch.Generator) -> tuple[Tensor, Tensor]:
+        """Positions in the array of all pixels of a random, augmented batch, (B, [Z,] Y, X), and the images, (B,)."""
         device, edge = self.device, self.patch[-1]
         place = torch.randint(self.positions, (self.batch,), generator=generator, device=device)
         image = torch.searchsorted(self.last, place, right=True)
@@ -112,7 +127,7 @@ class Patches:
         if len(self.patch) == 3:
             z = torch.arange(self.patch[0], device=device) * strides[0][:, None]
             index = index[:, None] + z[:, :, None, None]
-        return index
+        return index, image
 
     def _gather(self, pixels: Tensor, index: Tensor) -> Tensor:
         return pixels[index.flatten()].unflatten(0, tuple(index.shape)).movedim(-1, 1)

@@ -44,7 +44,7 @@ class StopRule:
     def __init__(self, patches: Patches, facts: Facts, seed: int) -> None:
         generator = torch.Generator(patches.device).manual_seed(seed)
         self.batches = [patches.draw(generator) for _ in range(BATCHES)]
-        variances = [facts.variance(batch.x) for batch in self.batches]
+        variances = [facts.variance(batch.x, batch.strength) for batch in self.batches]
         self.changes = [
             small_change(batch.x, variance, DENSITY, batch.valid, generator)
             for batch, variance in zip(self.batches, variances, strict=True)

@@ -26,6 +26,9 @@ from noise2same.patches import Patches
 
 PIXELS = 2**28
 """Larger training sets are represented by about this many values, taken as evenly spread slabs."""
+LARGE, SOME, UNLIKE = 96, 24, 2.0
+"""For noise that is stronger in some images than in others: the shortest side from which on an image tells, how many
+are looked at, and how many times the variance of most may differ before it is taken for a difference."""
 
 
 @dataclass(frozen=True)
@@ -45,10 +48,14 @@ class TrainingData:
     """What the noise looks like."""
     simulator: Simulator | None
     """What draws the noise, if the user has a function for it."""
+    strengths: list[float] | None = None
+    """Variance of the noise in each slab as a share of what `noise` says; None if it is the same in all."""
 
     def __str__(self) -> str:
         values = sum(slab.size for slab in self.slabs) / 1e6
-        return f"{values:.2f} million values, noise level {self.noise.sigma:.2f} of the image's standard deviation"
+        ends = [self.noise.sigma * math.sqrt(end(self.strengths or [1.0])) for end in (min, max)]
+        level = " to ".join(dict.fromkeys(f"{sigma:.2f}" for sigma in ends))
+        return f"{values:.2f} million values, noise level {level} of the image's standard deviation"
 
     def facts(self) -> Facts:
         """What a method is told of the images."""
@@ -79,6 +86,7 @@ class TrainingData:
             batch=config.batch_of(dims),
             targets=None if self.targets is None else _tensors(self.targets),
             valid=None if self.valid is None else _tensors(self.valid),
+            strengths=self.strengths,
         )
 
 
@@ -100,14 +108,17 @@ def prepare(images: list[Image], config: Config, targets: list[Image] | None = N
     pooled = Normalization.measure(raw)
     scales = [pooled] * len(raw) if config.normalization == "dataset" else [Normalization.measure([s]) for s in raw]
     slabs, diagnosis = [scale.apply(slab) for scale, slab in zip(scales, filled, strict=True)], diagnose(raw)
+    noise = level_of(diagnosis, slabs, scales, config)
+    told = config.sigma is not None or config.gain is not None
     return TrainingData(
         slabs,
         None if wanted is None else [scale.apply(slab) for scale, slab in zip(scales, wanted, strict=True)],
         finite if bad else None,
         pooled,
-        level_of(diagnosis, slabs, scales, config),
+        noise,
         diagnosis,
         simulator_of(config, filled[0]),
+        None if told else strengths_of(slabs, noise),
     )
 
 
@@ -150,6 +161,23 @@ def level_of(
         model, middle = config.noise_model, np.mean(mean)
         raise InputError(f"The variance of {model} noise would be negative at the images' mean, which is {middle:.3g}.")
     return NoiseLevel(math.sqrt(variance), slope)
+
+
+def strengths_of(slabs: list[NDArray[np.float32]], noise: NoiseLevel) -> list[float] | None:
+    """Variance of the noise in each slab as a share of what is usual; None if they differ no more than estimates do.
+
+    Of many slabs, some are looked at first. Small ones do not tell.
+    """
+    if len(slabs) == 1 or min(min(slab.shape[-2:]) for slab in slabs) < LARGE or noise.sigma == 0:
+        return None
+    some = slabs[:: max(1, len(slabs) // SOME)]
+    low, high = np.quantile([_strength(slab, noise) for slab in some], (0.1, 0.9))
+    return [_strength(slab, noise) for slab in slabs] if high > UNLIKE * low else None
+
+
+def _strength(slab: NDArray[np.float32], noise: NoiseLevel) -> float:
+    usual = max(noise.sigma**2 + noise.slope * float(slab.mean()), 1e-2 * noise.sigma**2)
+    return max(noise_level(slab).sigma ** 2 / usual, 1e-2)
 
 
 def simulator_of(config: Config, images: NDArray[Any]) -> Simulator | None:

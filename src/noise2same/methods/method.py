@@ -45,9 +45,13 @@ class Facts:
     normalization: Normalization = field(default_factory=lambda: Normalization((0.0,), (1.0,)))
     """What the images were normalised with."""
 
-    def variance(self, image: Tensor) -> Tensor:
-        """Variance of the noise at each pixel of an image; its mean is σ², because the mean of all images is 0."""
-        return (self.sigma**2 + self.slope * image).clamp(min=1e-2 * self.sigma**2 + 1e-6)
+    def variance(self, image: Tensor, strength: Tensor | None = None) -> Tensor:
+        """Variance of the noise at each pixel of images, (B, C, [Z,] Y, X), in some of which it is stronger (`Batch`).
+
+        Its mean is σ², because the mean of all images is 0.
+        """
+        usual = (self.sigma**2 + self.slope * image).clamp(min=1e-2 * self.sigma**2 + 1e-6)
+        return usual if strength is None else strength * usual
 
 
 class Method:

@@ -42,6 +42,7 @@ class Noise2Same(Method):
     :math:`\lambda_{inv}` is 2 by Theorem 1 for images of unit variance, and :math:`2\sigma` by Theorem 2 for noise of
     standard deviation :math:`\sigma`. "auto" is Theorem 2 with the noise level told or estimated, but at most 2. Photon
     noise is stronger where the image is brighter, and there :math:`\sigma` is larger: the proof holds for each block.
+    So it is for images that have stronger noise than the others.
 
     The second term bounds twice the covariance of output and noise in equation 1. Where the noise is known, or the
     images show it clearly, that covariance is computed instead from the same two passes (`risk.py`): the loss then is
@@ -100,43 +101,41 @@ class Noise2Same(Method):
 
         With a noise model, "covariance" takes the place of "invariance".
         """
-        x, valid = batch.x, batch.valid
-        part = x[: max(1, round(self.fraction * len(x)))]
-        where = None if valid is None else valid[: len(part)]
+        part = batch.first(max(1, round(self.fraction * len(batch.x))))
         name, second = "covariance", self._of_responses if self.knows else self._of_draws
         if not self.knows and self.facts.simulator is None:
             name, second = "invariance", self._bounded
-        f_x, term = second(network, x, part, where, generator)
-        return {"reconstruction": mean_square(f_x - x, valid), name: 2 * term}
+        f_x, term = second(network, batch.x, part, generator)
+        return {"reconstruction": mean_square(f_x - batch.x, batch.valid), name: 2 * term}
 
-    def _bounded(
-        self, network: nn.Module, x: Tensor, part: Tensor, valid: Tensor | None, generator: torch.Generator
-    ) -> tuple[Tensor, Tensor]:
+    def _bounded(self, network: nn.Module, x: Tensor, part: Batch, generator: torch.Generator) -> tuple[Tensor, Tensor]:
         """Output for `x`, and the bound of its covariance with the noise, which needs no noise model (eq. 6)."""
         if any(self.extent):  # fewer pixels, each masked with those that share its noise
-            j = stratified(part.shape, min(self.density, 0.2 / math.prod(2 * e + 1 for e in self.extent)), generator)
-            masked = surroundings(part, widened(j, self.extent), self.extent)
+            j = stratified(part.x.shape, min(self.density, 0.2 / math.prod(2 * e + 1 for e in self.extent)), generator)
+            masked = surroundings(part.x, widened(j, self.extent), self.extent)
         else:
-            j = stratified(part.shape, self.density, generator)
-            masked = self.fill(part, j, generator)
-        if valid is not None:
-            j &= valid
+            j = stratified(part.x.shape, self.density, generator)
+            masked = self.fill(part.x, j, generator)
+        if part.valid is not None:
+            j &= part.valid
         f_x, f_masked = self._both(network, x, masked)
-        change, variance = f_x[: len(part)] - f_masked, self.bound.variance(f_x[: len(part)].detach())
+        f_part = f_x[: len(masked)]
+        strength = part.strength if self.config.lambda_inv == "auto" else None
+        change, variance = f_part - f_masked, self.bound.variance(f_part.detach(), strength)
         return f_x, covariance_bound(change, variance, j, local=self.config.root == "local")
 
     def _of_responses(
-        self, network: nn.Module, x: Tensor, part: Tensor, valid: Tensor | None, generator: torch.Generator
+        self, network: nn.Module, x: Tensor, part: Batch, generator: torch.Generator
     ) -> tuple[Tensor, Tensor]:
         """Output for `x`, and its covariance with noise of a known level by Stein's identity (`risk.py`)."""
-        variance = self.facts.variance(part)
-        change = small_change(part, variance, self.density, valid, generator)
+        variance = self.facts.variance(part.x, part.strength)
+        change = small_change(part.x, variance, self.density, part.valid, generator)
         correlation = self.facts.correlation if any(self.extent) else ()
-        f_x, f_changed = self._both(network, x, part + shared(change, variance, correlation))
-        return f_x, covariance(change, f_changed - f_x[: len(part)], variance.mean())
+        f_x, f_changed = self._both(network, x, part.x + shared(change, variance, correlation))
+        return f_x, covariance(change, f_changed - f_x[: len(f_changed)], variance.mean())
 
     def _of_draws(
-        self, network: nn.Module, x: Tensor, part: Tensor, valid: Tensor | None, generator: torch.Generator
+        self, network: nn.Module, x: Tensor, part: Batch, generator: torch.Generator
     ) -> tuple[Tensor, Tensor]:
         """Output for `x`, and its covariance with noise drawn anew around it (`risk.py`).
 
@@ -145,13 +144,13 @@ class Noise2Same(Method):
         """
         assert self.facts.simulator is not None
         f_x, scale = network(x), self.facts.normalization
-        known = f_x[: len(part)].detach().clamp(self.facts.low, self.facts.high)  # photons are never fewer than none
+        known = f_x[: len(part.x)].detach().clamp(self.facts.low, self.facts.high)  # photons are never fewer than none
         clean = scale.undo(known.cpu().numpy(), np.dtype(np.float32))
-        j = stratified(part.shape, self.density, generator)
-        if valid is not None:
-            j &= valid
+        j = stratified(part.x.shape, self.density, generator)
+        if part.valid is not None:
+            j &= part.valid
         noisy = [torch.from_numpy(scale.apply(draw(self.facts.simulator, clean))).to(x.device) for _ in range(2)]
-        one, other = (torch.where(j, values, part) for values in noisy)
+        one, other = (torch.where(j, values, part.x) for values in noisy)
         f_one, f_other = network(torch.cat([one, other])).chunk(2)
         return f_x, covariance_of_draws(one, f_one, other, f_other, j)
 
