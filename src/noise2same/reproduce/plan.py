@@ -59,8 +59,8 @@ PROTOCOLS = {
     ),
     "hanzi": Protocol("HanZi", "psnr_minmax", 1000, {}, most=500, examples=(0, 1, 2, 3)),
     "imagenet": Protocol("ImageNet", "psnr_minmax", 800, {}, examples=(1, 3), channels=3),
-    "planaria": Protocol("Planaria", "psnr_affine", 750, {}, dims=3),
-    "planaria-like": Protocol("Planaria-like", "psnr_affine", 750, {}, corner=(64, 256, 256), dims=3),
+    "planaria": Protocol("Planaria", "psnr_affine", 500, {}, dims=3),
+    "planaria-like": Protocol("Planaria-like", "psnr_affine", 500, {}, corner=(64, 256, 256), dims=3),
     "w2s": Protocol("w2s", "psnr_affine", 500, {}),
     "fmd": Protocol("FMD", "psnr_affine", 500, {}),
 }
