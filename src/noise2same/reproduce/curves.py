@@ -33,7 +33,7 @@ def efficiency(results: dict[str, Result], out: Path) -> str:
             rows.append([method, *final, f"{costs[0][reached]:.1f}", number(costs[1][reached], 1)])
         panels[0].set(xlabel="thousand patches seen (steps × batch)", ylabel="min-max PSNR (dB)")
         panels[1].set(xlabel="minutes")
-        panels[0].legend(loc="lower right")
+        figure.legend(*panels[0].get_legend_handles_labels(), loc="outside upper center", ncols=4)
     header = ["method", "at the end (dB)", "thousand patches", "minutes", "patches to 0.5 dB below", "minutes to it"]
     return f"{markdown(header, rows)}\n\n![PSNR over patches and minutes](efficiency.png)"
 
@@ -84,11 +84,10 @@ def bound(results: dict[str, Result], out: Path) -> str:
             left.plot(steps, [point[name] for point in history], color=colour, label=label)
         for name, colour in (("theorem 1", drawing.PAPERS), ("theorem 2", drawing.OURS)):
             gap = [point[name] - point["left"] for point in history]
-            right.plot(steps, gap, color=colour, label=f"{name.capitalize()}: right − left")
+            right.plot(steps, gap, color=colour)
         left.set(xlabel="steps", ylabel="per pixel, in variances of x", ylim=(0, None), xscale="log")
-        right.set(xlabel="steps", ylim=(0, None), xscale="log")
-        left.legend()
-        right.legend()
+        right.set(xlabel="steps", ylabel="right side − left side", ylim=(0, None), xscale="log")
+        figure.legend(loc="outside upper center", ncols=4)
     chosen = [history[i] for i in np.unique(np.geomspace(1, len(history), 8).astype(int)) - 1]
     header = ["step", "true error", "left side", "Theorem 2", "its gap", "Theorem 1", "its gap"]
     rows = []

@@ -29,7 +29,7 @@ def visual(results: dict[tuple[str, str], Result], out: Path) -> str:
             continue
         path, protocol = out / f"visual-{dataset}.png", PROTOCOLS[dataset]
         draw(found, out / "cells", path)
-        what = f"{protocol.title}: test images by every method, with their {SCORES[protocol.score]}."
+        what = f"{protocol.title}: test images by every method, with the mean of their {SCORES[protocol.score]}."
         parts.append(f"![{what}]({path.name})\n\n*{what}*")
     return "\n\n".join(parts)
 
@@ -38,7 +38,7 @@ def draw(found: dict[str, Result], cells: Path, path: Path) -> None:
     """The examples of one data set by every method, and the clean ones."""
     pictures: dict[str, Any] = {name: imageio.imread(cells / f"{one['cell']}.png") for name, one in found.items()}
     pictures["noisy"], truth = np.split(pictures["noisy"], 2)
-    scores = {name: " / ".join(f"{score:.2f}" for score in one["examples"]) for name, one in found.items()}
+    scores = {name: f"{np.mean(one['examples']):.2f}" for name, one in found.items()}
     titled = {f"{name}\n{scores[name]} dB": picture for name, picture in pictures.items()} | {"clean\n": truth}
     count, ratio = len(found[next(iter(found))]["examples"]), truth.shape[0] / truth.shape[1]
     lines = -(-len(titled) // COLUMNS)
