@@ -19,26 +19,27 @@ TITLES = {
 }
 CAPTIONS = {
     "table1": "D(f) (eq. 5, on two test images) and mean PSNR of the 68 test images of BSD68, σ = 25, of a network "
-    "that was trained to predict masked pixels (eq. 3), which were replaced by Gaussian noise in normalised units "
-    "or by a pixel of their neighbourhood; in the last row of a network with a blind spot (Laine et al.).",
-    "table2": "The same with masked pixels replaced by Gaussian noise of σ = 0.5, on three data sets; min-max PSNR for "
-    "HanZi and ImageNet.",
-    "table3": "Mean over the test images, noisy once, denoised in one orientation. *Gap closed* is how much of the way "
-    "from the noisy images to Noise2True a method goes, by the score that the paper uses. The min-max score "
-    "stretches each prediction to the full range; the noise of HanZi and ImageNet is cut to the range and so "
-    "has a mean, for which plain PSNR punishes every method that never sees a clean image. Minutes are of "
-    "training on the cores that a job had. Bold: best of the methods that are told nothing but the noisy "
-    "images.",
-    "efficiency": "Score of validation images in the course of training on ImageNet, with the learning rate falling "
-    "to zero at the end of their steps; Laine's network, which costs about five times as much a step, has a "
+    "that was trained to predict masked pixels (eq. 3), which were replaced by Gaussian noise in "
+    "normalised units or by a pixel of their neighbourhood; in the last row of a network with a blind "
+    "spot (Laine et al.).",
+    "table2": "The same with masked pixels replaced by Gaussian noise of σ = 0.5, on three data sets; min-max PSNR "
+    "for HanZi and ImageNet.",
+    "table3": "Mean over the test images, noisy once, denoised in one orientation. The first score is the paper's "
+    "(for w2s and FMD, which it does not have, affine-fit). *Gap closed* is how much of the way from the "
+    "noisy images to Noise2True a method goes by a score. The min-max score stretches each prediction to "
+    "the full range. The noise of HanZi and ImageNet is cut to the range and so has a mean, for which "
+    "plain PSNR punishes every method that never sees a clean image. Minutes are of training on the cores "
+    "that a job had. Bold: best of the methods that are told nothing but the noisy images.",
+    "efficiency": "Score of validation images in the course of training on ImageNet, with the learning rate falling to "
+    "zero at the end of their steps; Laine's network, which costs about five times as much a step, has a "
     "quarter of the steps.",
-    "sigma": "HanZi with Gaussian noise alone: PSNR of Noise2Same with λ = 2 σ of the loss (Theorem 2, in the units of "
-    "the images). By the theorem, the best σ of the loss should be that of the noise.",
+    "sigma": "HanZi with Gaussian noise alone: PSNR of Noise2Same with λ = 2 σ of the loss (Theorem 2, in the "
+    "units of the images). By the theorem, the best σ of the loss should be that of the noise.",
     "visual": "The same test images by every method, with zoomed insets where images are large enough. Volumes are "
     "shown as their maximum along Z. Results are fitted to the clean image (a gain and an offset) so that "
     "they can be compared.",
-    "bound": "Both sides of Theorems 1 and 2 on a crop of a validation image of BSD68, 32 draws of the noise, in the "
-    "course of a training run by Theorem 2's loss. In units of the variance of the noisy images.",
+    "bound": "Both sides of Theorems 1 and 2 on a crop of a validation image of BSD68, 32 draws of the noise, in "
+    "the course of a training run by Theorem 2's loss. In units of the variance of the noisy images.",
 }
 
 

@@ -10,7 +10,7 @@ from noise2same.reproduce.cells import Result
 from noise2same.reproduce.plan import PROTOCOLS
 from noise2same.reproduce.published import TABLE1, TABLE2, published
 
-SCORES = {"psnr": "PSNR", "psnr_minmax": "min-max PSNR", "psnr_affine": "affine-fit PSNR"}
+SCORES = {"psnr": "plain PSNR", "psnr_minmax": "min-max PSNR", "psnr_affine": "affine-fit PSNR"}
 
 
 def markdown(header: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
@@ -22,6 +22,11 @@ def markdown(header: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
 def number(value: float | None, digits: int = 2) -> str:
     """A number for a table, or a dash."""
     return "–" if value is None else f"{value:.{digits}f}"
+
+
+def percent(share: float | None) -> str:
+    """A share for a table, or a dash."""
+    return "–" if share is None else f"{share:.1%}"
 
 
 def main_score(result: Result, condition: str = "", score: str | None = None) -> float:
@@ -89,8 +94,8 @@ def table3(results: dict[tuple[str, str], Result], out: Path) -> str:
         protocol, first = PROTOCOLS[dataset], next(iter(found.values()))
         steps = max(result.get("summary", {}).get("steps", 0) for result in found.values())
         for condition, scores in first["scores"].items():
-            title, name = f"{protocol.title} {condition}".strip(), SCORES[protocol.score]
-            parts.append(f"### {title}\n\nn = {scores['n']}; {steps} steps; the paper scores by {name}.")
+            title = f"{protocol.title} {condition}".strip()
+            parts.append(f"### {title}\n\nn = {scores['n']}; {steps} steps; PSNR in dB.")
             parts.append(_of_dataset(dataset, condition, found))
     _draw_gaps(by_dataset(results), out / "table3.png")
     return "\n\n".join(parts)
@@ -109,28 +114,24 @@ def _of_dataset(dataset: str, condition: str, found: dict[str, Result]) -> str:
     told = ("noisy", "Noise2True", "Noise2Noise", "Laine + noise model")
     fair = [name for name in found if name not in told]
     best = max(fair, key=lambda name: main_score(found[name], condition)) if fair else ""
+    score = PROTOCOLS[dataset].score
+    others = [other for other in ("psnr", "psnr_affine") if other != score]
+    known = published("noisy", dataset, condition) is not None
     rows = []
     for method, result in found.items():
-        scores = result["scores"][condition]
-        gaps = [gap_closed(found, method, condition), published_gap(dataset, method, condition)]
-        gaps.append(gap_closed(found, method, condition, "psnr_affine"))
         value = number(main_score(result, condition))
-        rows.append(
-            [
-                method,
-                f"**{value}**" if method == best else value,
-                number(published(method, dataset, condition)),
-                *("–" if gap is None else f"{gap:.1%}" for gap in gaps[:2]),
-                number(scores["psnr"]),
-                number(scores["psnr_affine"]),
-                "–" if gaps[2] is None else f"{gaps[2]:.1%}",
-                number(scores["ssim"], 3),
-                number(result.get("summary", {}).get("seconds", 0) / 60 or None, 1),
-            ]
-        )
-    name = SCORES[PROTOCOLS[dataset].score]
-    header = ["method", f"{name} (dB)", "the paper's", "gap closed", "the paper's", "plain PSNR", "affine-fit PSNR"]
-    return markdown([*header, "its gap closed", "SSIM", "minutes"], rows)
+        row = [method, f"**{value}**" if method == best else value, percent(gap_closed(found, method, condition))]
+        if known:
+            theirs = published(method, dataset, condition), published_gap(dataset, method, condition)
+            row += [number(theirs[0]), percent(theirs[1])]
+        for other in others:
+            row += [number(result["scores"][condition][other]), percent(gap_closed(found, method, condition, other))]
+        minutes = result.get("summary", {}).get("seconds", 0) / 60 or None
+        rows.append([*row, number(result["scores"][condition]["ssim"], 3), number(minutes, 1)])
+    paper = "Planaria's in the paper" if dataset == "planaria-like" else "the paper's"
+    header = ["method", SCORES[score], "gap closed", *([paper, "gap closed"] if known else [])]
+    header += [text for other in others for text in (SCORES[other], "gap closed")]
+    return markdown([*header, "SSIM", "minutes"], rows)
 
 
 def _draw_gaps(results: dict[str, dict[str, Result]], path: Path) -> None:
