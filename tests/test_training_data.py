@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 import torch
+from scipy import ndimage
 from skimage.data import camera
 
 from noise2same import Config, Denoiser, io, training_data
@@ -83,6 +86,14 @@ def test_noise_that_is_alike_is_not_told_of_each():
     assert prepare(unlike, Config(sigma=20.0)).strengths is None  # the user knows better
     small = [io.wrap(gaussian(clean[:48, :48], sigma, rng), "YX") for sigma in (10, 40)]
     assert prepare(small, Config()).strengths is None
+
+
+def test_no_noise_model_where_strength_differs_and_pixels_share_noise():
+    clean, rng = camera()[:256, :256], np.random.default_rng(0)
+    noise = 3 * ndimage.uniform_filter(rng.normal(0, 25, clean.shape), 3)
+    data = prepare([io.wrap((clean + noise).astype(np.float32), "YX")], Config())
+    assert data.diagnosis.correlated and data.facts().usable
+    assert not replace(data, strengths=[2.0]).facts().usable
 
 
 @pytest.mark.parametrize("noise_model", ["none", "auto"])

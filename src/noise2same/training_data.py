@@ -71,7 +71,8 @@ class TrainingData:
             low=float(min(slab.min() for slab in self.slabs)),
             high=float(max(slab.max() for slab in self.slabs)),
             kind=self.diagnosis.kind,
-            usable=self.diagnosis.usable,
+            # noise that some images share between pixels and others do not is more than one model can describe
+            usable=self.diagnosis.usable and not (self.strengths and self.diagnosis.correlated),
             correlation=self.diagnosis.shared(),
             simulator=self.simulator,
             normalization=self.normalization,
