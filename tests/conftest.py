@@ -23,6 +23,20 @@ def data_dir() -> Path:
 
 
 @pytest.fixture
+def font() -> None:
+    """Skip where no font has Chinese characters; CI must have one."""
+    from noise2same.datasets.hanzi import find_font
+    from noise2same.errors import InputError
+
+    try:
+        find_font()
+    except InputError as error:
+        if os.environ.get("CI"):
+            raise
+        pytest.skip(str(error))
+
+
+@pytest.fixture
 def run(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Callable[..., tuple[int, str, str]]:
     """Run the command line in this process: run("info", "m.safetensors") -> exit code, stdout, stderr."""
     from noise2same.apps.cli import console, main

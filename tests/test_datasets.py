@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 
 import imageio.v3 as imageio
@@ -11,7 +10,6 @@ import pytest
 import tifffile
 
 from noise2same.datasets import DATASETS, Dataset
-from noise2same.datasets.hanzi import find_font
 from noise2same.errors import InputError
 from noise2same.metrics import psnr, psnr_affine
 
@@ -20,16 +18,6 @@ def input_psnr(dataset: Dataset, condition: str = "") -> float:
     test = dataset.test[condition]
     scores = [psnr(y, x, data_range=dataset.data_range) for y, x in zip(test.clean, test.noisy, strict=True)]
     return float(np.mean(scores))
-
-
-@pytest.fixture
-def font() -> None:
-    try:
-        find_font()
-    except InputError as error:
-        if os.environ.get("CI"):
-            raise
-        pytest.skip(str(error))
 
 
 def test_bsd68(data_dir: Path) -> None:

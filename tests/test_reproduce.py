@@ -11,8 +11,6 @@ import pytest
 from scipy import ndimage
 
 from noise2same.config import Config
-from noise2same.datasets.hanzi import find_font
-from noise2same.errors import InputError
 from noise2same.reproduce import WHATS, plan
 from noise2same.reproduce.cost import hours, stand_in
 from noise2same.reproduce.plan import Order
@@ -138,11 +136,7 @@ def test_panels_and_table3_of_one_data_set_with_two_jobs(run, data: Path, tmp_pa
     assert imageio.imread(tmp_path / "cpu" / "visual-w2s.png").shape[1] > 1000
 
 
-def test_sigma_on_characters(data: Path, data_dir: Path, run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    try:
-        find_font()
-    except InputError as error:
-        pytest.skip(str(error))
+def test_sigma_on_characters(data_dir: Path, font: None, run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(plan, "CHARACTERS", 20)
     monkeypatch.setattr(plan, "SIGMAS_LOSS", (0.2, 0.5))
     code, _, err = run("reproduce", "sigma", "--steps", 2, "--data", data_dir, "--out", tmp_path)

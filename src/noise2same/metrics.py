@@ -156,7 +156,7 @@ def _decibel(y: Array, f: Array, ends: Ends) -> float:
 
 
 def affine_fit(y: Array, f: Array) -> Array:
-    """A f + b with a and b the least-squares fit of f to y."""
+    """The prediction f with the gain and offset that fit y best, in least squares."""
     centred = f - np.nanmean(f)
     power = np.nanmean(centred**2)
     return np.nanmean(y) + (np.nanmean(y * centred) / power if power > 0 else 0.0) * centred

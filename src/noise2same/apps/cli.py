@@ -177,12 +177,15 @@ def reproduce(
     plan: Annotated[bool, typer.Option("--plan", help="Only list the cells, and how long they will take.")] = False,
 ) -> None:
     """Regenerate a table or figure of the paper: train, test, and write a page with the paper's numbers beside ours."""
-    from noise2same.apps.reproduction import show_plan, show_reproduction
+    from noise2same.apps.reproduction import Order, show_plan, show_reproduction
 
     if preset not in ("cpu", "paper"):
         raise InputError(f"--preset {preset}: it is cpu or paper.")
-    settings = {"preset": preset, "dataset": dataset, "steps": steps}
-    (show_plan if plan else show_reproduction)(what, out.expanduser(), data, jobs, settings)
+    order = Order("paper" if preset == "paper" else "cpu", dataset, steps)
+    if plan:
+        show_plan(what, out.expanduser(), order, jobs)
+    else:
+        show_reproduction(what, out.expanduser(), order, data, jobs)
 
 
 def show_version(value: bool) -> None:

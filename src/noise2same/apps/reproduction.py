@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
 
 from rich.markdown import Markdown
 from rich.table import Column, Table
@@ -14,17 +13,17 @@ from noise2same.reproduce.cost import RATES, hours
 from noise2same.reproduce.plan import Order
 
 
-def show_reproduction(what: str, out: Path, data: Path | None, jobs: int, settings: dict[str, Any]) -> None:
+def show_reproduction(what: str, out: Path, order: Order, data: Path | None, jobs: int) -> None:
     """Run what is not done yet, and show the pages."""
     screen = stdout()
-    for page in reproduce(what, out, Order(**settings), data=data, jobs=jobs, say=tell):
+    for page in reproduce(what, out, order, data=data, jobs=jobs, say=tell):
         screen.print(Markdown(page.read_text(encoding="utf-8")))
         tell(f"Written to {page.resolve()}, with its figures as .json and .png beside it.")
 
 
-def show_plan(what: str, out: Path, data: Path | None, jobs: int, settings: dict[str, Any]) -> None:
+def show_plan(what: str, out: Path, order: Order, jobs: int) -> None:
     """List the cells, which of them are done, and the hours that the others will take."""
-    order, total, screen = Order(**settings), 0.0, stdout()
+    total, screen = 0.0, stdout()
     table = Table("cell", "data set", "method", Column("steps", justify="right"), Column("hours", justify="right"))
     for cell in cells_of(what, order).values():
         done = cell.file(out / order.preset / "cells").exists()

@@ -56,13 +56,12 @@ def hanzi(
         order = np.repeat(rng.permutation(len(glyphs)), COPIES)
     clean = glyphs[order]
 
-    def noise(images: NDArray[Any]) -> NDArray[np.float32]:
-        tiles = images.reshape(-1, SIDE, SIDE).astype(np.float32)
-        return spoilt(tiles, sigma, missing, rng).reshape(images.shape)
+    def noise(image: NDArray[Any]) -> NDArray[np.float32]:
+        return spoilt(image[None], sigma, missing, rng)[0]
 
     noisy = np.empty(clean.shape, np.float32)
     for start, stop in batches(count):
-        noisy[start:stop] = noise(clean[start:stop])
+        noisy[start:stop] = spoilt(clean[start:stop], sigma, missing, rng)
     train, validation, test = divided(list(noisy), list(clean), (0.7, 0.2))
     return Dataset("hanzi", "YX", train, validation, {"": test}, 1.0, noise)
 

@@ -30,7 +30,7 @@ def imagenet(data: str | os.PathLike[str] | None = None, *, crops: int = 4, seed
         return [image[y : y + SIDE, x : x + SIDE, :3].astype(np.float32) for y, x in corners]
 
     def noise(clean: np.ndarray) -> np.ndarray:
-        return combined(np.clip(clean, 0, 255), rng)
+        return combined(clean, rng)
 
     train, validation, test = divided(rgb, rgb, (0.8, 0.1))
     parts = []

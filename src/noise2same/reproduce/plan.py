@@ -19,6 +19,7 @@ from noise2same.reproduce.theorems import both_theorems
 
 Preset = Literal["cpu", "paper"]
 Settings = Callable[[Dataset], dict[str, Any]]
+"""Settings that depend on the images."""
 
 
 @dataclass(frozen=True)
@@ -43,7 +44,7 @@ class Protocol:
     steps: int
     """Of preset cpu."""
     paper: dict[str, Any]
-    """Settings of the paper's Noise2Same where they differ from the preset's (FACTS of its public notebooks)."""
+    """Settings of the paper's Noise2Same where they differ from the preset's, as in its public notebooks."""
     fill_sigma: float = 0.5
     """Of the Gaussian that replaces masked pixels in Noise2Self: in Tables 1 to 3, the row that the paper reports."""
     most: int = 1000
@@ -88,7 +89,7 @@ def methods_of(dataset: str) -> list[str]:
     return [*rows, BEYOND]
 
 
-def settings_of(method: str, dataset: str) -> Settings:
+def settings_of(method: str, dataset: str) -> dict[str, Any]:
     """What is specific to a row of Table 3."""
     protocol = PROTOCOLS[dataset]
     fixed: dict[str, dict[str, Any]] = {
@@ -100,12 +101,12 @@ def settings_of(method: str, dataset: str) -> Settings:
         "Laine + noise model": {"method": "laine", "noise_model": "gaussian", "sigma": 25.0},
         "Laine": {"method": "laine", "noise_model": "none"},
         "Noise2Void": {"method": "noise2void"},
-        "Noise2Self, noise": _gaussian(sigma=protocol.fill_sigma),
+        "Noise2Self, noise": _gaussian(protocol.fill_sigma),
         "Noise2Self, donut": {"method": "noise2self", "fill": "donut"},
         "Noise2Same": {"noise_model": "none"},
         BEYOND: {},
     }
-    return lambda data: fixed[method]
+    return fixed[method]
 
 
 def cell(
@@ -114,18 +115,17 @@ def cell(
     order: Order,
     *,
     name: str = "",
-    own: Settings | None = None,
+    own: dict[str, Any] | Settings | None = None,
     options: dict[str, Any] | None = None,
     cpu_steps: int | None = None,
     **more: Any,
 ) -> Cell:
     """A cell in the settings of a preset; `own` are those of what is no row of Table 3."""
     protocol = PROTOCOLS[dataset]
-    specific = own or settings_of(method, dataset)
 
     def settings(data: Dataset) -> dict[str, Any]:
         base: dict[str, Any]
-        given = specific(data)
+        given = own(data) if callable(own) else own or settings_of(method, dataset)
         if given.get("method") in ("nlm", "bm3d"):
             return given
         if order.preset == "cpu":
@@ -156,10 +156,10 @@ def cell(
 
 def slug(text: str) -> str:
     """A name for files."""
-    return re.sub("[^a-z0-9.]+", "-", text.lower().replace("σ", "sigma")).strip("-")
+    return re.sub("[^a-z0-9.]+", "-", text.lower()).strip("-")
 
 
-def _gaussian(dataset: Dataset | None = None, *, sigma: float) -> dict[str, Any]:
+def _gaussian(sigma: float) -> dict[str, Any]:
     """Noise2Self with masked pixels replaced by a Gaussian."""
     return {"method": "noise2self", "fill": "gaussian", "fill_sigma": sigma}
 
@@ -167,12 +167,7 @@ def _gaussian(dataset: Dataset | None = None, *, sigma: float) -> dict[str, Any]
 def table1(order: Order) -> dict[str, Cell]:
     """By replacement strategy; three of them are rows of Table 3 too."""
     cells = {
-        f"Gaussian, σ = {sigma}": cell(
-            "bsd68",
-            f"Noise2Self, Gaussian {sigma}",
-            order,
-            own=partial(_gaussian, sigma=sigma),
-        )
+        f"Gaussian, σ = {sigma}": cell("bsd68", f"Noise2Self, Gaussian {sigma}", order, own=_gaussian(sigma))
         for sigma in (0.2, 0.5, 0.8)
     }
     return cells | {
@@ -234,7 +229,7 @@ def bound(order: Order) -> dict[str, Cell]:
         "Noise2Same, bound",
         order,
         name="bound",
-        own=lambda data: {"noise_model": "none", "lambda_inv": "auto", "sigma": 25.0, "root": "batch"},
+        own={"noise_model": "none", "lambda_inv": "auto", "sigma": 25.0, "root": "batch"},
         cpu_steps=BOUND_STEPS,
         watch=partial(both_theorems, sigma=25.0),
         most=8,
