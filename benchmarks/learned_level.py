@@ -34,7 +34,7 @@ class Noise2Info:
     """Wang et al. 2023: λ = 2σ in Noise2Same's loss, with σ lowered to a bound that the training itself yields."""
 
     def __init__(self) -> None:
-        self.sigma, self.residuals = 1.0, torch.empty(0)
+        self.sigma = 1.0
 
     def loss(self, network: UNet, x: Tensor, step: int, generator: torch.Generator) -> Tensor:
         j = stratified(x.shape, 0.02, generator)
@@ -104,8 +104,12 @@ def measure(task: tuple[float, str], steps: int) -> dict[str, Any]:
     else:
         found = learn(images, Noise2Info() if name == "Noise2Info" else Unsure(), steps)
     seconds = time.monotonic() - started
-    return {"σ": sigma, "estimator": name, "found": round(found, 2), "error": f"{found / sigma - 1:+.1%}"} | {
-        "seconds": round(seconds, 1)
+    return {
+        "σ": sigma,
+        "estimator": name,
+        "found": round(found, 2),
+        "error": f"{found / sigma - 1:+.1%}",
+        "seconds": round(seconds, 1),
     }
 
 

@@ -36,8 +36,8 @@ def bsd68() -> tuple[list[NDArray[np.float32]], ...]:
     return tuple(list(images) for images in (dataset.train.clean, dataset.train.noisy, test.clean, test.noisy))
 
 
-def side_by_side(measure: Callable[[str], dict[str, Any]], names: Iterable[str]) -> list[Any]:
-    """Rows that `measure` makes of each name, in processes of their own, as many at once as there are cores.
+def side_by_side(measure: Callable[[Any], Any], names: Iterable[Any]) -> list[Any]:
+    """What `measure` makes of each name, in processes of their own, as many at once as there are cores.
 
     Each is printed when it and those before it are done, so that a run that is stopped was not for nothing.
     """
