@@ -113,9 +113,9 @@ def main() -> None:
         )
     text = (
         "# What the noise model is worth\n\nMean PSNR of the test images after an affine fit to the clean ones. Each "
-        "training has the minutes on one thread, from scratch, fast preset, and denoises in one orientation. noise2true "
-        "is trained on clean images, of fmd on the very images it is tested on. Nothing is told of the noise, but that "
-        "it is independent where J is."
+        "training has the minutes on one thread, from scratch, fast preset, and denoises in one orientation. "
+        "noise2true is trained on clean images, of fmd on the very images it is tested on. Nothing is told of the "
+        "noise, but that it is independent where J is."
     )
     record.write("auto", rows, text)
 

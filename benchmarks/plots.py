@@ -61,9 +61,10 @@ def growth(panel: Axes, costs: list[Row]) -> None:
     panel.set_ylabel("s/MPix (less is better)")
 
 
-def label(panel: Axes, text: str, point: tuple[float, float], colour: Any) -> None:
-    """A value above its point."""
-    panel.annotate(text, point, xytext=(0, 7), textcoords="offset points", ha="center", color=colour)
+def label(panel: Axes, text: str, point: tuple[float, float], colour: Any, *, above: bool = True) -> None:
+    """A value above its point, or below."""
+    offset = (0, 7 if above else -16)
+    panel.annotate(text, point, xytext=offset, textcoords="offset points", ha="center", color=colour)
 
 
 def curve(rows: list[Row], path: Path) -> None:
@@ -74,7 +75,7 @@ def curve(rows: list[Row], path: Path) -> None:
         points = sorted((row["minutes"], row["PSNR (dB)"]) for row in group)
         (line,) = panel.plot(*zip(*points, strict=True), "o-", label=method)
         for point in points:
-            label(panel, f"{point[1]:.2f}", point, line.get_color())
+            label(panel, f"{point[1]:.2f}", point, line.get_color(), above=method != rows[-1]["method"])
     ticks = sorted({row["minutes"] for row in rows})
     panel.set_xscale("log")
     panel.set_xticks(ticks, [f"{tick:g}" for tick in ticks])
