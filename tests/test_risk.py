@@ -59,6 +59,19 @@ def test_where_noise_is_stronger_it_counts_more(generator):
     assert found == pytest.approx((gain * variance).mean().item(), rel=0.1)
 
 
+def test_the_change_is_small_enough_not_to_be_exploited(generator):
+    """What pays most if it is half of the noise: to keep small deviations, and to reverse large ones."""
+    clean, variance = torch.zeros(SHAPE), torch.ones(SHAPE)
+    x = clean + torch.randn(SHAPE, generator=generator)
+
+    def f(x):
+        return x * (1 - 0.716 * (0.1 * x.square()).exp())
+
+    change = small_change(x, variance, 0.5, None, generator)
+    found = covariance(change, f(x + change) - f(x), variance.mean()).item()
+    assert found == pytest.approx((f(x) * (x - clean)).mean().item(), abs=0.03)
+
+
 @pytest.mark.parametrize("noise", ["gaussian", "poisson", "two values"])
 def test_draws_find_the_covariance_with_any_noise(generator, noise):
     clean = 1 + torch.rand((200, 1, 32, 32), generator=generator)
