@@ -75,7 +75,7 @@ def test_worse_weights_are_not_kept(pair):
 
 
 def test_training_ends_before_its_budget_and_denoises():
-    clean = data.camera()[200:328, 200:328].astype(np.float32)
+    clean = data.moon()[200:328, 200:328].astype(np.float32)
     noisy = gaussian(clean, 25, np.random.default_rng(0))
     model = Denoiser(Config(steps=3000, patch=32, batch=4)).fit(noisy, progress=False)
     assert model.summary["stopped_early"] and not model.summary["interrupted"]

@@ -4,15 +4,16 @@ r"""The error against clean images that nobody has, from noisy ones: equation 1 
           Cov(f_j, x_j) = E[\sigma_j^2\,\partial f_j/\partial x_j]
 
 for independent noise that is Gaussian with the variance :math:`\sigma_j^2` at pixel j, and to first order for noise
-whose variance grows with the intensity. The derivative is measured: a few pixels J are changed a little, at random.
+whose variance grows with the intensity. The derivative is measured: all pixels are changed a little, each up or down at
+random, so that what an output feels of other pixels than its own is zero on average.
 
 Noise that is correlated, with :math:`\rho_{jk}` between the pixels j and k, has
 
 .. math:: Cov(f_j, x_j) = E\Big[\sum_k \rho_{jk}\,\sigma_j\sigma_k\,\partial f_j/\partial x_k\Big] ,
 
-which one change measures too, if the pixels around each pixel of J change with it in proportion to their correlation.
+which one change measures too, if the pixels around each pixel change with it in proportion to their correlation.
 
-Of any noise that can be drawn, with x' and x'' equal to x but for new draws on J,
+Of any noise that can be drawn, with x' and x'' equal to x but for new draws on a sparse set of pixels J,
 
 .. math:: Cov(f_j, x_j) = \tfrac12 E[(f(x')_j - f(x'')_j)(x'_j - x''_j)] .
 
@@ -27,8 +28,6 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from noise2same.masking import stratified
-
 SIZE = 0.1
 """Of the change, in standard deviations of the noise: far above rounding, and too small to be exploited.
 
@@ -37,23 +36,20 @@ reverse large ones, which looks like less covariance than it is: with 0.5, BSD68
 """
 
 
-def small_change(
-    x: Tensor, variance: Tensor, density: float, valid: Tensor | None, generator: torch.Generator
-) -> Tensor:
-    """Random change of the shape of `x`, of `SIZE` times the noise on a sparse set of pixels J and 0 on all others."""
-    j = stratified(x.shape, density, generator)
-    if valid is not None:
-        j &= valid
-    return SIZE * variance.sqrt() * torch.randn(x.shape, generator=generator, device=x.device) * j
+def small_change(variance: Tensor, valid: Tensor | None, generator: torch.Generator) -> Tensor:
+    """A change by `SIZE` times the noise of a variance, up or down at random; 0 where `valid` is not true."""
+    sign = 2.0 * torch.randint(2, variance.shape, generator=generator, device=variance.device) - 1
+    change = SIZE * variance.sqrt() * sign
+    return change if valid is None else change * valid
 
 
 def shared(change: Tensor, variance: Tensor, correlation: Sequence[Sequence[float]]) -> Tensor:
-    """The change of all pixels that goes with one on J, by the noise they share.
+    """The change of all pixels that goes with the change of each, by the noise they share.
 
     Parameters
     ----------
     change : Tensor, (B, C, [Z,] Y, X)
-        Change on J, 0 elsewhere.
+        Change of each pixel by itself.
     variance : Tensor, as `change`
         Variance of the noise.
     correlation : sequence of sequence of float

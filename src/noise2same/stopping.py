@@ -14,8 +14,6 @@ from noise2same.risk import covariance, shared, small_change
 
 BATCHES = 8
 """How many batches of patches the error is estimated on, always the same ones."""
-DENSITY = 0.05
-"""Fraction of their pixels that are changed for it."""
 FIRST = 100
 """Step of the first estimate."""
 PER_DOUBLING = 4
@@ -27,7 +25,7 @@ GAIN = 0.05
 class StopRule:
     """Ends training when a doubling of its steps bought less than `GAIN` dB of the error against the clean images.
 
-    The loss on noisy images cannot tell, as most of it is the noise; the estimate of `risk.py` can. Patches, J and
+    The loss on noisy images cannot tell, as most of it is the noise; the estimate of `risk.py` can. Patches and
     change are drawn once: so what differs between two estimates is the network alone, and a wrong noise level cancels
     in their difference to first order.
 
@@ -46,7 +44,7 @@ class StopRule:
         self.batches = [patches.draw(generator) for _ in range(BATCHES)]
         variances = [facts.variance(batch.x, batch.strength) for batch in self.batches]
         self.changes = [
-            small_change(batch.x, variance, DENSITY, batch.valid, generator)
+            small_change(variance, batch.valid, generator)
             for batch, variance in zip(self.batches, variances, strict=True)
         ]
         self.inputs = [

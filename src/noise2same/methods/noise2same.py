@@ -129,7 +129,7 @@ class Noise2Same(Method):
     ) -> tuple[Tensor, Tensor]:
         """Output for `x`, and its covariance with noise of a known level by Stein's identity (`risk.py`)."""
         variance = self.facts.variance(part.x, part.strength)
-        change = small_change(part.x, variance, self.density, part.valid, generator)
+        change = small_change(variance, part.valid, generator)
         correlation = self.facts.correlation if any(self.extent) else ()
         f_x, f_changed = self._both(network, x, part.x + shared(change, variance, correlation))
         return f_x, covariance(change, f_changed - f_x[: len(f_changed)], variance.mean())
