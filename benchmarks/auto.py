@@ -78,8 +78,8 @@ def measure(task: tuple[str, str], minutes: dict[str, float]) -> dict[str, Any]:
     model = Denoiser(Config(minutes=minutes[name], **METHODS[method], **record.FAIR))
     target = clean if method == "noise2true" else None
     model.fit(noisy, target=target, progress=False, say=told.append)
-    scores = [psnr_affine(y, model.denoise(x, augment=False)) for y, x in zip(test, test_noisy, strict=True)]
-    before = [psnr_affine(y, x) for y, x in zip(test, test_noisy, strict=True)]
+    scores = [psnr_affine(y, model.denoise(x, augment=False), 255) for y, x in zip(test, test_noisy, strict=True)]
+    before = [psnr_affine(y, x, 255) for y, x in zip(test, test_noisy, strict=True)]
     return {"dB": float(np.mean(scores)), "noisy": float(np.mean(before)), "said": told[0].rpartition("; ")[2]}
 
 

@@ -6,6 +6,7 @@ the noise level but the classical ones and Laine's noise model, as in the paper;
 
 from __future__ import annotations
 
+import argparse
 from functools import partial
 from typing import Any
 
@@ -57,7 +58,9 @@ def measure(name: str, minutes: float) -> dict[str, Any]:
 
 
 def main() -> None:
-    minutes = record.minutes_option(10)
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--minutes", type=float, default=10)
+    minutes = parser.parse_args().minutes
     rows = record.side_by_side(partial(measure, minutes=minutes), METHODS)
     record.write(
         "methods",

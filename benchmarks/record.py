@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import argparse
 import json
 import os
-import sys
 from collections.abc import Callable, Iterable
 from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
@@ -47,13 +45,6 @@ def side_by_side(measure: Callable[[Any], Any], names: Iterable[Any]) -> list[An
             rows.append(row)
             print(row, flush=True)
     return rows
-
-
-def minutes_option(default: float) -> float:
-    """The --minutes of the command line."""
-    parser = argparse.ArgumentParser(description=sys.modules["__main__"].__doc__)
-    parser.add_argument("--minutes", type=float, default=default)
-    return float(parser.parse_args().minutes)
 
 
 def write(name: str, rows: list[dict[str, Any]], text: str, **more: Any) -> None:

@@ -24,7 +24,7 @@ def data_dir() -> Path:
 
 @pytest.fixture
 def font() -> None:
-    """Skip where no font has Chinese characters; CI must have one."""
+    """Skip on machines without a font that has Chinese characters; CI, which installs one, must not."""
     from noise2same.datasets.hanzi import find_font
     from noise2same.errors import InputError
 
