@@ -91,16 +91,15 @@ def training_rows(image: torch.Tensor, features: int, steps: int, repeats: int, 
 
     def data_path() -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
         x = patches.draw(generator).x
-        part = x[: max(1, round(config.masked_fraction * len(x)))]
-        j = stratified(part.shape, config.mask_density, generator)
-        return x, FILLS["donut"](part, j, generator), j
+        j = stratified(x.shape, config.mask_density, generator)
+        return x, FILLS["donut"](x, j, generator), j
 
     def bare() -> None:
         network = lay_out(model.new_network(), CPU)
         optimizer = torch.optim.Adam(network.parameters(), fused=True)
         for _ in range(steps):
-            f_x, f_masked = network(torch.cat([x, masked])).split([len(x), len(masked)])
-            loss = mean_square(f_x - x, None) + root(mean_square(f_x[: len(masked)] - f_masked, j))
+            f_x, f_masked = network(torch.cat([x, masked])).chunk(2)
+            loss = mean_square(f_x - x, None) + root(mean_square(f_x - f_masked, j))
             optimizer.zero_grad()
             loss.backward()
             optimizer.step()

@@ -97,7 +97,7 @@ def test_the_loss_is_the_error_against_the_clean_image_but_for_a_constant(genera
     clean = torch.linspace(-1, 1, 64).expand(256, 1, 64, 64)
     x = clean + 0.5 * torch.randn(clean.shape, generator=generator)
     told = "gaussian" if model == "gaussian" else lambda y: y + 0.5 * torch.randn(y.shape, generator=generator).numpy()
-    config = Config(noise_model=told, masked_fraction=1.0, mask_density=0.05)
+    config = Config(noise_model=told, mask_density=0.05)
     for width in (0.2, 1.0):
 
         class Blend(nn.Module):

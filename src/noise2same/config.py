@@ -19,7 +19,6 @@ PRESETS: dict[str, dict[str, Any]] = {
         "root": "batch",
         "fill": "gaussian",
         "mask_density": 0.005,
-        "masked_fraction": 1.0,
         "separate_passes": True,
         "block": "residual",
         "features": 96,
@@ -96,7 +95,6 @@ class Config(BaseModel):
         float, Field(gt=0, description="Standard deviation of fill=gaussian, where the images have 1.")
     ] = 0.2
     mask_density: Annotated[float, Field(gt=0, le=0.5, description="Fraction of the pixels of a patch in J.")] = 0.05
-    masked_fraction: Annotated[float, Field(gt=0, le=1, description="Part of the batch with a masked pass.")] = 0.25
     separate_passes: Annotated[
         bool, Field(description="Two forward passes with batch statistics of their own, instead of one.")
     ] = False
@@ -110,8 +108,13 @@ class Config(BaseModel):
         tuple[int, int, int], Field(description="Size of a patch in 3D: Z, Y and X, with Y equal to X.")
     ] = (8, 32, 32)
     batch: Annotated[
-        int, Field(ge=1, description="Patches per step in 2D; in 3D as many as have the same number of pixels.")
-    ] = 16
+        int,
+        Field(
+            ge=1,
+            description="Patches per step in 2D, and in 3D as many as have the same number of pixels; by default 8, "
+            "which noise2same sees twice, or 16 for a method that sees them once.",
+        ),
+    ] = 8
     learning_rate: Annotated[float, Field(gt=0, lt=1, description="Adam's, at its highest.")] = 3e-3
     schedule: Annotated[
         Literal["cosine", "halving"],
@@ -152,8 +155,8 @@ class Config(BaseModel):
             return given
         given = {key: value for key, value in given.items() if value is not None}
         preset = dict(PRESETS.get(given.get("preset", "fast"), {}))
-        if given.get("method", "noise2same") != "noise2same":  # whose settings a preset's are
-            preset = {key: value for key, value in preset.items() if key not in ("lambda_inv", "fill")}
+        if given.get("method", "noise2same") != "noise2same":  # whose settings a preset's are; others have one pass
+            preset = {"batch": 16} | {key: value for key, value in preset.items() if key not in ("lambda_inv", "fill")}
         if "sigma" in given:  # Theorem 2 replaces the preset's weight
             preset["lambda_inv"] = "auto"
         if "steps" in given or "minutes" in given:  # replaces the budget of the other kind

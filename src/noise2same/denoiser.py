@@ -255,7 +255,8 @@ class Denoiser:
         """Read a model written by `save`. Nothing in the file is executed."""
         header, weights = read_model(Path(path))
         try:
-            model = cls(Config(**header["config"]))
+            known = Config.model_fields.keys() & header["config"]  # older versions had settings that are gone
+            model = cls(Config(**{name: header["config"][name] for name in known}))
             model.axes, model.channels = str(header["axes"]), int(header["channels"])
             stored = header["normalization"]
             model.normalization = Normalization(tuple(stored["mean"]), tuple(stored["std"]))

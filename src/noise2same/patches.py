@@ -25,11 +25,6 @@ class Batch(NamedTuple):
     strength: Tensor | None = None
     """Variance of the noise in each patch as a share of what is usual, (B, 1, 1, 1[, 1]); None where all are alike."""
 
-    def first(self, count: int) -> Batch:
-        """The first patches of it."""
-        rest = (None if part is None else part[:count] for part in self[1:])
-        return Batch(self.x[:count], *rest)
-
 
 class Patches:
     """Random patches of a list of images, each position of each image equally likely.

@@ -55,7 +55,7 @@ def test_lambda_stays_positive_without_noise():
 @pytest.mark.parametrize("separate", [False, True])
 def test_copying_pays_in_invariance_a_constant_in_reconstruction(shape, separate):
     batch = batch_of(*shape)
-    copy = terms(Copy(), batch, separate_passes=separate, masked_fraction=1.0)
+    copy = terms(Copy(), batch, separate_passes=separate)
     constant = terms(Constant(), batch, separate_passes=separate)
     assert copy["reconstruction"] == 0 and copy["invariance"] > 0.5
     assert constant["invariance"] < 1e-4
@@ -64,7 +64,7 @@ def test_copying_pays_in_invariance_a_constant_in_reconstruction(shape, separate
 
 def test_value_of_the_equation_for_the_identity():
     x = torch.zeros(4, 1, 64, 64)
-    loss = terms(Copy(), Batch(x), lambda_inv=2.0, fill="gaussian", masked_fraction=1.0, mask_density=0.1)
+    loss = terms(Copy(), Batch(x), lambda_inv=2.0, fill="gaussian", mask_density=0.1)
     assert loss["invariance"].item() == pytest.approx(2 * 0.2, rel=0.1)
 
 
@@ -118,7 +118,7 @@ def test_gradients_flow_through_both_passes():
             return out
 
     weight = torch.ones((), requires_grad=True)
-    terms(Spy(), batch_of(4, 1, 32, 32), separate_passes=True, masked_fraction=1.0)["invariance"].backward()
+    terms(Spy(), batch_of(4, 1, 32, 32), separate_passes=True)["invariance"].backward()
     assert len(calls) == 2 and all(call.grad.abs().sum() > 0 for call in calls)
 
 
@@ -132,16 +132,16 @@ def test_how_often_the_network_is_called(preset):
             return x
 
     terms(Spy(), batch_of(16, 1, 32, 32), preset=preset)
-    assert sizes == ([16, 16] if preset == "paper" else [20])
+    assert sizes == ([16, 16] if preset == "paper" else [32])
 
 
 def test_invalid_pixels_count_nowhere():
     x = batch_of(4, 1, 32, 32).x
     valid = torch.ones_like(x, dtype=torch.bool)
     valid[..., :16] = False
-    clean = terms(Copy(), Batch(x, valid=valid), masked_fraction=1.0, fill="gaussian")
+    clean = terms(Copy(), Batch(x, valid=valid), fill="gaussian")
     x[..., :16] = 1e6
-    dirty = terms(Copy(), Batch(x, valid=valid), masked_fraction=1.0, fill="gaussian")
+    dirty = terms(Copy(), Batch(x, valid=valid), fill="gaussian")
     assert clean == dirty
     nothing = terms(Constant(), Batch(x, valid=torch.zeros_like(valid)))
     assert all(torch.isfinite(value) for value in nothing.values())
@@ -184,7 +184,7 @@ def test_pixels_that_share_noise_are_masked_together():
             return (x.roll(1, -1) + x.roll(-1, -1)) / 2
 
     alone, together = (
-        terms(Twin(), Batch(x), masked_fraction=1.0, noise_model="none", structure=structure)["invariance"]
+        terms(Twin(), Batch(x), noise_model="none", structure=structure)["invariance"]
         for structure in ((0, 0), (0, 1))
     )
     assert alone < 0.05 < 0.2 < together

@@ -114,7 +114,6 @@ METHOD_SETTINGS = (
     "fill",
     "fill_sigma",
     "mask_density",
-    "masked_fraction",
     "separate_passes",
     "structure",
     "gain",

@@ -52,8 +52,7 @@ class Noise2Same(Method):
     Parameters
     ----------
     config : Config
-        Uses `noise_model`, `gain`, `lambda_inv`, `root`, `fill`, `mask_density`, `masked_fraction`, `separate_passes`
-        and `structure`.
+        Uses `noise_model`, `gain`, `lambda_inv`, `root`, `fill`, `mask_density`, `separate_passes` and `structure`.
     facts : Facts
         Uses what they say of the noise.
     """
@@ -81,7 +80,6 @@ class Noise2Same(Method):
             raise InputError(f"structure={self.extent}: it should be {facts.dims} numbers, for {'ZYX'[-facts.dims :]}.")
         self.fill = fill_of(config.fill or "donut", config.fill_sigma)
         self.density = config.mask_density
-        self.fraction = config.masked_fraction
         self.separate = config.separate_passes
 
     def __str__(self) -> str:
@@ -101,64 +99,59 @@ class Noise2Same(Method):
 
         With a noise model, "covariance" takes the place of "invariance".
         """
-        part = batch.first(max(1, round(self.fraction * len(batch.x))))
         name, second = "covariance", self._of_responses if self.knows else self._of_draws
         if not self.knows and self.facts.simulator is None:
             name, second = "invariance", self._bounded
-        f_x, term = second(network, batch.x, part, generator)
+        f_x, term = second(network, batch, generator)
         return {"reconstruction": mean_square(f_x - batch.x, batch.valid), name: 2 * term}
 
-    def _bounded(self, network: nn.Module, x: Tensor, part: Batch, generator: torch.Generator) -> tuple[Tensor, Tensor]:
-        """Output for `x`, and the bound of its covariance with the noise, which needs no noise model (eq. 6)."""
+    def _bounded(self, network: nn.Module, batch: Batch, generator: torch.Generator) -> tuple[Tensor, Tensor]:
+        """Output for x, and the bound of its covariance with the noise, which needs no noise model (eq. 6)."""
+        x = batch.x
         if any(self.extent):  # fewer pixels, each masked with those that share its noise
-            j = stratified(part.x.shape, min(self.density, 0.2 / math.prod(2 * e + 1 for e in self.extent)), generator)
-            masked = surroundings(part.x, widened(j, self.extent), self.extent)
+            j = stratified(x.shape, min(self.density, 0.2 / math.prod(2 * e + 1 for e in self.extent)), generator)
+            masked = surroundings(x, widened(j, self.extent), self.extent)
         else:
-            j = stratified(part.x.shape, self.density, generator)
-            masked = self.fill(part.x, j, generator)
-        if part.valid is not None:
-            j &= part.valid
+            j = stratified(x.shape, self.density, generator)
+            masked = self.fill(x, j, generator)
+        if batch.valid is not None:
+            j &= batch.valid
         f_x, f_masked = self._both(network, x, masked)
-        f_part = f_x[: len(masked)]
-        strength = part.strength if self.config.lambda_inv == "auto" else None
-        change, variance = f_part - f_masked, self.bound.variance(f_part.detach(), strength)
-        return f_x, covariance_bound(change, variance, j, local=self.config.root == "local")
+        variance = self.bound.variance(f_x.detach(), batch.strength if self.config.lambda_inv == "auto" else None)
+        return f_x, covariance_bound(f_x - f_masked, variance, j, local=self.config.root == "local")
 
-    def _of_responses(
-        self, network: nn.Module, x: Tensor, part: Batch, generator: torch.Generator
-    ) -> tuple[Tensor, Tensor]:
-        """Output for `x`, and its covariance with noise of a known level by Stein's identity (`risk.py`)."""
-        variance = self.facts.variance(part.x, part.strength)
-        change = small_change(variance, part.valid, generator)
+    def _of_responses(self, network: nn.Module, batch: Batch, generator: torch.Generator) -> tuple[Tensor, Tensor]:
+        """Output for x, and its covariance with noise of a known level by Stein's identity (`risk.py`)."""
+        variance = self.facts.variance(batch.x, batch.strength)
+        change = small_change(variance, batch.valid, generator)
         correlation = self.facts.correlation if any(self.extent) else ()
-        f_x, f_changed = self._both(network, x, part.x + shared(change, variance, correlation))
-        return f_x, covariance(change, f_changed - f_x[: len(f_changed)], variance.mean())
+        f_x, f_changed = self._both(network, batch.x, batch.x + shared(change, variance, correlation))
+        return f_x, covariance(change, f_changed - f_x, variance.mean())
 
-    def _of_draws(
-        self, network: nn.Module, x: Tensor, part: Batch, generator: torch.Generator
-    ) -> tuple[Tensor, Tensor]:
-        """Output for `x`, and its covariance with noise drawn anew around it (`risk.py`).
+    def _of_draws(self, network: nn.Module, batch: Batch, generator: torch.Generator) -> tuple[Tensor, Tensor]:
+        """Output for x, and its covariance with noise drawn anew around it (`risk.py`).
 
         Twice: the noise that is there already is in the output too, so that a new draw around it differs from the old
         one by less than two draws do.
         """
         assert self.facts.simulator is not None
-        f_x, scale = network(x), self.facts.normalization
-        known = f_x[: len(part.x)].detach().clamp(self.facts.low, self.facts.high)  # photons are never fewer than none
+        x, scale = batch.x, self.facts.normalization
+        f_x = network(x)
+        known = f_x.detach().clamp(self.facts.low, self.facts.high)  # photons are never fewer than none
         clean = scale.undo(known.cpu().numpy(), np.dtype(np.float32))
-        j = stratified(part.x.shape, self.density, generator)
-        if part.valid is not None:
-            j &= part.valid
+        j = stratified(x.shape, self.density, generator)
+        if batch.valid is not None:
+            j &= batch.valid
         noisy = [torch.from_numpy(scale.apply(draw(self.facts.simulator, clean))).to(x.device) for _ in range(2)]
-        one, other = (torch.where(j, values, part.x) for values in noisy)
+        one, other = (torch.where(j, values, x) for values in noisy)
         f_one, f_other = network(torch.cat([one, other])).chunk(2)
         return f_x, covariance_of_draws(one, f_one, other, f_other, j)
 
     def _both(self, network: nn.Module, x: Tensor, changed: Tensor) -> tuple[Tensor, Tensor]:
-        """Outputs for a batch and for a changed part of it, in one pass or in two."""
+        """Outputs for a batch and for a changed copy of it, in one pass or in two."""
         if self.separate:
             return network(x), network(changed)
-        f_x, f_changed = network(torch.cat([x, changed])).split([len(x), len(changed)])
+        f_x, f_changed = network(torch.cat([x, changed])).chunk(2)
         return f_x, f_changed
 
 

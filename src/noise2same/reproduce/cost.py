@@ -32,10 +32,8 @@ def hours(cell: Cell, preset: Preset) -> tuple[int, float]:
     if not find(config).trained:
         return 0, 0.0
     protocol, steps = PROTOCOLS[cell.dataset], config.steps or 0
-    masked = config.masked_fraction if config.method == "noise2same" else 0.0
-    pixels = (
-        BACKWARD * steps * (1 + masked) * config.batch_of(protocol.dims) * math.prod(config.patch_of(protocol.dims))
-    )
+    passes = 2 if config.method == "noise2same" else 1
+    pixels = BACKWARD * steps * passes * config.batch_of(protocol.dims) * math.prod(config.patch_of(protocol.dims))
     each = _operations(config.method, protocol.dims, protocol.channels, config.block, config.features)
     return steps, pixels * each / RATES[preset] / 3600
 
