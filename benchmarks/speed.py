@@ -127,7 +127,7 @@ def training_rows(image: torch.Tensor, features: int, steps: int, repeats: int, 
     times = timing.interleaved(works, repeats)
     data = times.pop(share)
     case = f"training in {dims}D, {features} features"
-    rows = timing.throughputs(case, x.numel(), times)
+    rows = timing.throughputs(case, x.numel() + masked.numel(), times)
     part = 100 * median(data) / median(times[timing.OURS])
     return [*rows, timing.row(case, share, part, "% of a step", {}, data)]
 
@@ -177,10 +177,11 @@ def measure(
     text = (
         f"# Speed\n\nMedians of {repeats} interleaved repeats on {torch.get_num_threads()} threads; spread is "
         f"(max − min) / median. CAREamics {versions['careamics']} runs on PyTorch {versions['torch']}, ours on "
-        f"{torch.__version__}. {sizes} Training has batches of {patches}; its pixels are those of the patches, once a "
-        "step. CAREamics predicts with the tiles that were fastest for it. The ceiling is the best that PyTorch gets "
-        "out of the machine in a large matrix product or convolution; shares of it count the work of all tiles, "
-        "overlaps included. The cost of prediction is that of the fast preset, from uint8 to uint8. "
+        f"{torch.__version__}. {sizes} Training has {patches} a step, of which half are masked copies of the others in "
+        "noise2same; pixels are counted as often as they pass the network. CAREamics predicts with the tiles that were "
+        "fastest for it. The ceiling is the best that PyTorch gets out of the machine in a large matrix product or "
+        "convolution; shares of it count the work of all tiles, overlaps included. The cost of prediction is that of "
+        "the fast preset, from uint8 to uint8. "
         f"{timing.verdict(rows)}"
     )
     record.write("speed", rows, text, peer=versions)

@@ -110,6 +110,12 @@ def rewrite(path, change):
     save_file(load_file(path), path, {"noise2same": json.dumps(header)})
 
 
+def test_a_model_with_a_setting_that_is_gone_still_loads(tiny, tmp_path):
+    path = tiny.save(tmp_path / "model.safetensors")
+    rewrite(path, lambda header: header["config"].update(masked_fraction=0.25))
+    assert n2s.Denoiser.load(path).config == tiny.config
+
+
 @pytest.mark.parametrize(
     ("spoil", "words"),
     [

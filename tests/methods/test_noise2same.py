@@ -184,7 +184,6 @@ def test_pixels_that_share_noise_are_masked_together():
             return (x.roll(1, -1) + x.roll(-1, -1)) / 2
 
     alone, together = (
-        terms(Twin(), Batch(x), noise_model="none", structure=structure)["invariance"]
-        for structure in ((0, 0), (0, 1))
+        terms(Twin(), Batch(x), noise_model="none", structure=structure)["invariance"] for structure in ((0, 0), (0, 1))
     )
     assert alone < 0.05 < 0.2 < together
