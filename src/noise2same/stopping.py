@@ -12,7 +12,7 @@ from noise2same.methods.method import Facts, mean_square
 from noise2same.patches import Patches
 from noise2same.risk import covariance, shared, small_change
 
-BATCHES = 8
+BATCHES = 16
 """How many batches of patches the error is estimated on, always the same ones."""
 FIRST = 100
 """Step of the first estimate."""
