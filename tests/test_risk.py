@@ -144,3 +144,30 @@ def test_a_weight_and_a_noise_model_contradict_each_other():
         Config.of(noise_model="gaussian", lambda_inv=2.0)
     with pytest.raises(InputError, match="Did you mean gaussian"):
         Config.of(noise_model="gausian")
+
+
+def test_the_variance_of_photon_noise_is_that_half_way(generator):
+    """Cov(x², x) = 2 a y² + a² y for photon noise of gain a; from x or y alone it is off by a² y."""
+    gain, clean = 4.0, torch.full((16, 1, 256, 256), 50.0)
+    x = gain * torch.poisson(clean / gain, generator=generator)
+    found = []
+    for intensity in (x, (x + clean) / 2, clean):
+        variance = gain * intensity.clamp(min=1e-3)
+        change = small_change(variance, None, generator)
+        found.append(covariance(change, (x + change).square() - x.square(), variance.mean()).item())
+    assert found == pytest.approx([21_600, 20_800, 20_000], rel=0.01)
+
+
+@pytest.mark.parametrize(
+    ("slope", "correlation", "dims", "knows"),
+    [
+        (0.0, (), 2, True),
+        (0.1, (), 2, True),
+        (0.0, CORRELATION, 2, True),
+        (0.1, CORRELATION, 2, False),
+        (0.1, (), 3, False),
+    ],
+)
+def test_where_the_noise_model_is_used_by_itself(slope, correlation, dims, knows):
+    facts = Facts(dims, 1, sigma=0.3, slope=slope, correlation=correlation, usable=True)
+    assert Noise2Same(Config(), facts).knows == knows

@@ -67,8 +67,8 @@ class Noise2Same(Method):
         model = config.noise_model
         own = self.settings - {"sigma", "gain"}
         plain = all(getattr(config, name) == Config.model_fields[name].default for name in own)
-        # in trials with volumes the bound was better, unless pixels share noise
-        helps = facts.usable and (facts.dims == 2 or any(facts.correlation))
+        # the bound was better in trials with volumes, and by far with photon noise that pixels share (`auto.md`)
+        helps = facts.usable and (not facts.slope if any(facts.correlation) else facts.dims == 2)
         self.knows = model in MODELS or (model == "auto" and plain and helps)
         """Whether the covariance is computed from level and kind of the noise, and not bounded."""
         self.adapts = self.knows
@@ -116,17 +116,24 @@ class Noise2Same(Method):
             masked = self.fill(x, j, generator)
         if batch.valid is not None:
             j &= batch.valid
-        f_x, f_masked = self._both(network, x, masked)
+        if self.separate:
+            f_x, f_masked = network(x), network(masked)
+        else:
+            f_x, f_masked = network(torch.cat([x, masked])).chunk(2)
         variance = self.bound.variance(f_x.detach(), batch.strength if self.config.lambda_inv == "auto" else None)
         return f_x, covariance_bound(f_x - f_masked, variance, j, local=self.config.root == "local")
 
     def _of_responses(self, network: nn.Module, batch: Batch, generator: torch.Generator) -> tuple[Tensor, Tensor]:
-        """Output for x, and its covariance with noise of a known level by Stein's identity (`risk.py`)."""
-        variance = self.facts.variance(batch.x, batch.strength)
+        """Output for x, and its covariance with noise of a known level by Stein's identity (`risk.py`).
+
+        The variance of photon noise is taken half-way between the noisy and the denoised image.
+        """
+        x, f_x = batch.x, network(batch.x)
+        variance = self.facts.variance((x + f_x.detach()) / 2, batch.strength)
         change = small_change(variance, batch.valid, generator)
         correlation = self.facts.correlation if any(self.extent) else ()
-        f_x, f_changed = self._both(network, batch.x, batch.x + shared(change, variance, correlation))
-        return f_x, covariance(change, f_changed - f_x, variance.mean())
+        response = network(x + shared(change, variance, correlation)) - f_x
+        return f_x, covariance(change, response, variance.mean())
 
     def _of_draws(self, network: nn.Module, batch: Batch, generator: torch.Generator) -> tuple[Tensor, Tensor]:
         """Output for x, and its covariance with noise drawn anew around it (`risk.py`).
@@ -146,13 +153,6 @@ class Noise2Same(Method):
         one, other = (torch.where(j, values, x) for values in noisy)
         f_one, f_other = network(torch.cat([one, other])).chunk(2)
         return f_x, covariance_of_draws(one, f_one, other, f_other, j)
-
-    def _both(self, network: nn.Module, x: Tensor, changed: Tensor) -> tuple[Tensor, Tensor]:
-        """Outputs for a batch and for a changed copy of it, in one pass or in two."""
-        if self.separate:
-            return network(x), network(changed)
-        f_x, f_changed = network(torch.cat([x, changed])).chunk(2)
-        return f_x, f_changed
 
 
 def check_told(config: Config) -> None:
