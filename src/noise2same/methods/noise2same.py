@@ -80,7 +80,6 @@ class Noise2Same(Method):
             raise InputError(f"structure={self.extent}: it should be {facts.dims} numbers, for {'ZYX'[-facts.dims :]}.")
         self.fill = fill_of(config.fill or "donut", config.fill_sigma)
         self.density = config.mask_density
-        self.separate = config.separate_passes
 
     def __str__(self) -> str:
         told, shared = self.config.noise_model, ""
@@ -116,7 +115,7 @@ class Noise2Same(Method):
             masked = self.fill(x, j, generator)
         if batch.valid is not None:
             j &= batch.valid
-        if self.separate:
+        if self.config.separate_passes:
             f_x, f_masked = network(x), network(masked)
         else:
             f_x, f_masked = network(torch.cat([x, masked])).chunk(2)
