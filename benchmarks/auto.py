@@ -55,9 +55,8 @@ def widefield() -> Data:
     return clean, noisy, clean, noisy
 
 
-FIRST = "BSD68, σ = 25"
 SETS: dict[str, Callable[[], Data]] = {
-    FIRST: partial(bsd, gaussian, 25),
+    "BSD68, σ = 25": partial(bsd, gaussian, 25),
     "BSD68, σ = 15": partial(bsd, gaussian, 15),
     "BSD68, σ = 50": partial(bsd, gaussian, 50),
     "BSD68, Poisson, 30 photons": partial(bsd, poisson_gaussian, 255 / 30, 0),
@@ -70,12 +69,12 @@ SHARED = list(SETS)[-3:]
 """Noise that pixels share: J masks them together, unless it is told that they are independent."""
 
 
-def measure(task: tuple[str, str], minutes: dict[str, float]) -> dict[str, Any]:
+def measure(task: tuple[str, str], minutes: float) -> dict[str, Any]:
     torch.set_num_threads(1)
     name, method = task
     clean, noisy, test, test_noisy = SETS[name]()
     told: list[str] = []
-    model = Denoiser(Config(minutes=minutes[name], **METHODS[method], **record.FAIR))
+    model = Denoiser(Config(minutes=minutes, **METHODS[method], **record.FAIR))
     target = clean if method == "noise2true" else None
     model.fit(noisy, target=target, progress=False, say=told.append)
     scores = [psnr_affine(y, model.denoise(x, augment=False), 255) for y, x in zip(test, test_noisy, strict=True)]
@@ -86,21 +85,20 @@ def measure(task: tuple[str, str], minutes: dict[str, float]) -> dict[str, Any]:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--minutes", type=float, default=2, help="of each training")
-    parser.add_argument("--longer", type=float, default=20, help=f"of each on {FIRST}")
     parser.add_argument("--data", nargs="+", choices=list(SETS), default=list(SETS))
+    parser.add_argument("--name", default="auto", help="of the files that are written")
     arguments = parser.parse_args()
-    minutes = dict.fromkeys(arguments.data, arguments.minutes) | {FIRST: arguments.longer}
     tasks = [
         (name, method) for name in arguments.data for method in METHODS if method != "independent J" or name in SHARED
     ]
-    found = dict(zip(tasks, record.side_by_side(partial(measure, minutes=minutes), tasks), strict=True))
+    found = dict(zip(tasks, record.side_by_side(partial(measure, minutes=arguments.minutes), tasks), strict=True))
     rows = []
     for name in arguments.data:
         none, auto, true, independent = (found.get((name, method)) for method in METHODS)
         rows.append(
             {
                 "data": name,
-                "minutes": minutes[name],
+                "minutes": arguments.minutes,
                 "noisy (dB)": round(none["noisy"], 2),
                 "none, independent J (dB)": independent and round(independent["dB"], 2),
                 "none (dB)": round(none["dB"], 2),
@@ -117,7 +115,7 @@ def main() -> None:
         "noise2true is trained on clean images, of fmd on the very images it is tested on. Nothing is told of the "
         "noise, but that it is independent where J is."
     )
-    record.write("auto", rows, text)
+    record.write(arguments.name, rows, text)
 
 
 if __name__ == "__main__":

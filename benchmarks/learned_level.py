@@ -41,7 +41,7 @@ class Noise2Info:
         f_x, f_masked = network(torch.cat([x, donut(x, j, generator)])).chunk(2)
         rec, inv = (f_x - x).square().mean(), (f_x - f_masked)[j].square().mean()
         if step % EVERY == EVERY - 1:
-            self.update(float(rec), float(inv), (f_x - x).detach().flatten(1))
+            self.update(float(rec.detach()), float(inv.detach()), (f_x - x).detach().flatten(1))
         return rec + 2 * self.sigma * (inv + 1e-12).sqrt()
 
     def update(self, rec: float, inv: float, residuals: Tensor) -> None:
@@ -69,7 +69,7 @@ class Unsure:
         f_x, f_probed = network(torch.cat([x, x + PROBE * probe])).chunk(2)
         divergence = (probe * (f_probed - f_x)).mean() / PROBE
         loss = (f_x - x).square().mean() + 2 * self.variance * divergence
-        self.speed = MOMENTUM * self.speed + (1 - MOMENTUM) * 2 * float(divergence)
+        self.speed = MOMENTUM * self.speed + (1 - MOMENTUM) * 2 * float(divergence.detach())
         self.variance = max(1e-4, self.variance + ASCENT * self.speed)
         return loss
 

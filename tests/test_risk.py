@@ -71,6 +71,15 @@ def test_the_change_is_small_enough_not_to_be_exploited(generator):
     assert found == pytest.approx((f(x) * (x - clean)).mean().item(), abs=0.03)
 
 
+def test_moving_against_the_noise_pays_nowhere(generator):
+    """What would pay where the variance is overestimated, though the best output never does it."""
+    variance = torch.ones(SHAPE)
+    gain = torch.where(torch.arange(64) < 32, 0.5, -0.4).expand(SHAPE)
+    change = small_change(variance, None, generator)
+    assert covariance(change, gain * change, variance.mean()).item() == pytest.approx(0.05)
+    assert covariance(change, gain * change, variance.mean(), least=0.0).item() == pytest.approx(0.25)
+
+
 @pytest.mark.parametrize("noise", ["gaussian", "poisson", "two values"])
 def test_draws_find_the_covariance_with_any_noise(generator, noise):
     clean = 1 + torch.rand((200, 1, 32, 32), generator=generator)

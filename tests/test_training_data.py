@@ -12,7 +12,7 @@ from skimage.data import camera
 
 from noise2same import Config, Denoiser, io, training_data
 from noise2same.errors import InputError
-from noise2same.noise.synthesise import gaussian
+from noise2same.noise.synthesise import gaussian, poisson_gaussian
 from noise2same.training_data import prepare
 
 RNG = np.random.default_rng(0)
@@ -88,12 +88,17 @@ def test_noise_that_is_alike_is_not_told_of_each():
     assert prepare(small, Config()).strengths is None
 
 
-def test_no_noise_model_where_strength_differs_and_pixels_share_noise():
+@pytest.mark.parametrize("kind", ["gaussian", "shared", "photons"])
+def test_where_strength_differs_only_gaussian_noise_of_single_pixels_is_modelled(kind):
     clean, rng = camera()[:256, :256], np.random.default_rng(0)
-    noise = 3 * ndimage.uniform_filter(rng.normal(0, 25, clean.shape), 3)
-    data = prepare([io.wrap((clean + noise).astype(np.float32), "YX")], Config())
-    assert data.diagnosis.correlated and data.facts().usable
-    assert not replace(data, strengths=[2.0]).facts().usable
+    noise = {
+        "gaussian": lambda: rng.normal(0, 25, clean.shape),
+        "shared": lambda: 3 * ndimage.uniform_filter(rng.normal(0, 25, clean.shape), 3),
+        "photons": lambda: poisson_gaussian(clean, 8.0, 0.0, rng) - clean,
+    }
+    data = prepare([io.wrap((clean + noise[kind]()).astype(np.float32), "YX")], Config())
+    assert data.facts().usable
+    assert replace(data, strengths=[2.0]).facts().usable == (kind == "gaussian")
 
 
 @pytest.mark.parametrize("noise_model", ["none", "auto"])

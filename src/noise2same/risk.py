@@ -24,11 +24,14 @@ Of any noise that can be drawn, with x' and x'' equal to x but for new draws on 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import torch
 from torch import Tensor
 from torch.nn import functional
 
+BLOCK = {2: (16, 16), 3: (4, 8, 8)}
+"""Pixels that are taken together, ([Z,] Y, X): few enough that the signal varies little, and enough for an average."""
 SIZE = 0.1
 """Of the change, in standard deviations of the noise: far above rounding, and too small to be exploited.
 
@@ -68,12 +71,33 @@ def shared(change: Tensor, variance: Tensor, correlation: Sequence[Sequence[floa
     return std * spread.reshape(change.shape)
 
 
-def covariance(change: Tensor, response: Tensor, variance: Tensor) -> Tensor:
+def covariance(change: Tensor, response: Tensor, variance: Tensor, *, least: float | None = None) -> Tensor:
     """Mean covariance of output and noise of a mean variance, by what an output's response to a change is.
 
     The derivatives' mean has the weights of the squared change, and so of the noise's own variance.
+
+    Parameters
+    ----------
+    change, response : Tensor, (B, C, [Z,] Y, X)
+        Change of each pixel by itself, and of its output.
+    variance : Tensor, ()
+        Mean variance of the noise.
+    least : float, optional
+        What a block of pixels counts at least (`block_sums`); all of them count as they are if it is left out, and
+        then any shape will do.
     """
-    return variance * (change * response).sum() / change.square().sum().clamp(min=1e-12)
+    products = change * response
+    if least is not None:
+        products = block_sums(products).clamp(min=least)
+    return variance * products.sum() / change.square().sum().clamp(min=1e-12)
+
+
+def block_sums(values: Tensor) -> Tensor:
+    """Sums of values of shape (B, C, [Z,] Y, X) over the pixels of each `BLOCK`, smaller ones at the borders."""
+    dims = values.ndim - 2
+    pool = functional.avg_pool2d if dims == 2 else functional.avg_pool3d
+    options: Any = {"kernel_size": BLOCK[dims], "ceil_mode": True, "divisor_override": 1}
+    return pool(values, **options)
 
 
 def covariance_of_draws(one: Tensor, f_one: Tensor, other: Tensor, f_other: Tensor, j: Tensor) -> Tensor:

@@ -71,8 +71,8 @@ class TrainingData:
             low=float(min(slab.min() for slab in self.slabs)),
             high=float(max(slab.max() for slab in self.slabs)),
             kind=self.diagnosis.kind,
-            # noise that some images share between pixels and others do not is more than one model can describe
-            usable=self.diagnosis.usable and not (self.strengths and self.diagnosis.correlated),
+            # photon noise that differs in strength differs in gain and black level too: one line does not describe it
+            usable=self.diagnosis.usable and not (self.strengths and (self.noise.slope or self.diagnosis.correlated)),
             correlation=self.diagnosis.shared(),
             simulator=self.simulator,
             normalization=self.normalization,

@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor, nn
-from torch.nn import functional
 
 from noise2same.config import Config
 from noise2same.errors import InputError
@@ -18,12 +16,7 @@ from noise2same.methods.method import METHOD_SETTINGS, Facts, Method, mean_squar
 from noise2same.noise.diagnose import MODELS
 from noise2same.noise.simulate import draw
 from noise2same.patches import Batch
-from noise2same.risk import covariance, covariance_of_draws, shared, small_change
-
-BLOCK = {2: (16, 16), 3: (4, 8, 8)}
-"""Pixels that share a root, ([Z,] Y, X): few enough that the signal varies little, and with a dozen of J among them.
-
-The mean of the root of n squares is by 1/(4n) too small, which smaller blocks would feel."""
+from noise2same.risk import block_sums, covariance, covariance_of_draws, shared, small_change
 
 
 class Noise2Same(Method):
@@ -125,14 +118,15 @@ class Noise2Same(Method):
     def _of_responses(self, network: nn.Module, batch: Batch, generator: torch.Generator) -> tuple[Tensor, Tensor]:
         """Output for x, and its covariance with noise of a known level by Stein's identity (`risk.py`).
 
-        The variance of photon noise is taken half-way between the noisy and the denoised image.
+        The variance of photon noise is taken half-way between the noisy and the denoised image. What pays where the
+        variance is overestimated, to move against the noise, does not pay: the best output never does.
         """
         x, f_x = batch.x, network(batch.x)
         variance = self.facts.variance((x + f_x.detach()) / 2, batch.strength)
         change = small_change(variance, batch.valid, generator)
         correlation = self.facts.correlation if any(self.extent) else ()
         response = network(x + shared(change, variance, correlation)) - f_x
-        return f_x, covariance(change, response, variance.mean())
+        return f_x, covariance(change, response, variance.mean(), least=0.0)
 
     def _of_draws(self, network: nn.Module, batch: Batch, generator: torch.Generator) -> tuple[Tensor, Tensor]:
         """Output for x, and its covariance with noise drawn anew around it (`risk.py`).
@@ -170,15 +164,13 @@ def check_told(config: Config) -> None:
 def covariance_bound(change: Tensor, variance: Tensor, where: Tensor, *, local: bool) -> Tensor:
     """Bound, per pixel, of the covariance of noise of a variance with an output that changes: Cauchy and Schwarz'.
 
-    Over the pixels `where` is true, of all of the batch or of the block, channel and patch around each.
+    Over the pixels `where` is true, of all of the batch or of the block, channel and patch around each. A block has a
+    dozen of J: the mean of the root of n squares is by 1/(4n) too small, which smaller blocks would feel.
     """
     squares, variances, count = change.square() * where, variance * where, where.to(change.dtype)
     if not local:
         return root(squares.sum() * variances.sum()) / count.sum().clamp(min=1)
-    dims = change.ndim - 2
-    pool = functional.avg_pool2d if dims == 2 else functional.avg_pool3d
-    options: Any = {"kernel_size": BLOCK[dims], "ceil_mode": True, "divisor_override": 1}  # sums, also at the borders
-    return root(pool(squares, **options) * pool(variances, **options)).sum() / count.sum().clamp(min=1)
+    return root(block_sums(squares) * block_sums(variances)).sum() / count.sum().clamp(min=1)
 
 
 def root(value: Tensor) -> Tensor:
