@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +17,7 @@ from noise2same.reproduce.plan import PROTOCOLS
 from noise2same.reproduce.tables import SCORES, by_dataset
 
 COLUMNS, WIDTH = 6, 10.8
-"""Of a figure: images a row, and inches."""
+"""Of a figure: images a row at most, and inches."""
 LARGE = 128
 """Side from which on an image has a zoomed inset."""
 
@@ -41,9 +42,10 @@ def draw(found: dict[str, Result], cells: Path, path: Path) -> None:
     scores = {name: f"{np.mean(one['examples']):.2f}" for name, one in found.items()}
     titled = {f"{name}\n{scores[name]} dB": picture for name, picture in pictures.items()} | {"clean\n": truth}
     count, ratio = len(found[next(iter(found))]["examples"]), truth.shape[0] / truth.shape[1]
-    lines = -(-len(titled) // COLUMNS)
-    with drawing.figure(path, WIDTH, lines * (WIDTH / COLUMNS * ratio + 0.5)) as figure:
-        cells_of_figure = figure.subplots(lines, COLUMNS, squeeze=False).flatten()
+    lines = math.ceil(len(titled) / COLUMNS)
+    columns = math.ceil(len(titled) / lines)  # no picture is left alone in the last line
+    with drawing.figure(path, WIDTH, lines * (WIDTH / columns * ratio + 0.5)) as figure:
+        cells_of_figure = figure.subplots(lines, columns, squeeze=False).flatten()
         for cell in cells_of_figure:
             cell.set_axis_off()
         for cell, (title, picture) in zip(cells_of_figure, titled.items(), strict=False):
