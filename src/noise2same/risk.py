@@ -71,7 +71,7 @@ def shared(change: Tensor, variance: Tensor, correlation: Sequence[Sequence[floa
     return std * spread.reshape(change.shape)
 
 
-def covariance(change: Tensor, response: Tensor, variance: Tensor, *, least: float | None = None) -> Tensor:
+def covariance(change: Tensor, response: Tensor, variance: Tensor, *, positive: bool = False) -> Tensor:
     """Mean covariance of output and noise of a mean variance, by what an output's response to a change is.
 
     The derivatives' mean has the weights of the squared change, and so of the noise's own variance.
@@ -82,13 +82,12 @@ def covariance(change: Tensor, response: Tensor, variance: Tensor, *, least: flo
         Change of each pixel by itself, and of its output.
     variance : Tensor, ()
         Mean variance of the noise.
-    least : float, optional
-        What a block of pixels counts at least (`block_sums`); all of them count as they are if it is left out, and
-        then any shape will do.
+    positive : bool
+        Whether a block of pixels (`block_sums`) counts as 0 where it is negative. If not, any shape will do.
     """
     products = change * response
-    if least is not None:
-        products = block_sums(products).clamp(min=least)
+    if positive:
+        products = block_sums(products).relu()
     return variance * products.sum() / change.square().sum().clamp(min=1e-12)
 
 

@@ -60,7 +60,7 @@ class Noise2Same(Method):
         model = config.noise_model
         own = self.settings - {"sigma", "gain"}
         plain = all(getattr(config, name) == Config.model_fields[name].default for name in own)
-        # the bound was better in trials with volumes, and by far with photon noise that pixels share (`auto.md`)
+        # the bound was better in trials with volumes, and by far with photon noise that pixels share
         helps = facts.usable and (not facts.slope if any(facts.correlation) else facts.dims == 2)
         self.knows = model in MODELS or (model == "auto" and plain and helps)
         """Whether the covariance is computed from level and kind of the noise, and not bounded."""
@@ -126,7 +126,7 @@ class Noise2Same(Method):
         change = small_change(variance, batch.valid, generator)
         correlation = self.facts.correlation if any(self.extent) else ()
         response = network(x + shared(change, variance, correlation)) - f_x
-        return f_x, covariance(change, response, variance.mean(), least=0.0)
+        return f_x, covariance(change, response, variance.mean(), positive=True)
 
     def _of_draws(self, network: nn.Module, batch: Batch, generator: torch.Generator) -> tuple[Tensor, Tensor]:
         """Output for x, and its covariance with noise drawn anew around it (`risk.py`).
