@@ -16,7 +16,7 @@ PRESETS: dict[str, dict[str, Any]] = {
     "fast": {},
     "paper": {
         "lambda_inv": 2.0,
-        "root": "batch",
+        "invariance": "whole",
         "fill": "gaussian",
         "mask_density": 0.005,
         "separate_passes": True,
@@ -58,10 +58,13 @@ class Config(BaseModel):
         Literal["auto"] | Annotated[float, Field(gt=0)],
         Field(description="Weight of the invariance term: 2 is Theorem 1; auto is 2σ, told or estimated, at most 2."),
     ] = "auto"
-    root: Annotated[
-        Literal["batch", "local"],
-        Field(description="Over what the root of the invariance term is taken: all of the batch, or blocks of pixels."),
-    ] = "local"
+    invariance: Annotated[
+        Literal["whole", "along"],
+        Field(
+            description="What the invariance term counts of the change that masking makes: all of it, as in the paper, "
+            "or what goes along with the masked pixels' own deviation."
+        ),
+    ] = "along"
     noise_model: Annotated[
         Literal["auto", "none", "gaussian", "poisson", "poisson-gaussian", "impulse", "simulated"]
         | Annotated[str, Field(pattern=r"\.py$")]
@@ -94,7 +97,7 @@ class Config(BaseModel):
     fill_sigma: Annotated[
         float, Field(gt=0, description="Standard deviation of fill=gaussian, where the images have 1.")
     ] = 0.2
-    mask_density: Annotated[float, Field(gt=0, le=0.5, description="Fraction of the pixels of a patch in J.")] = 0.05
+    mask_density: Annotated[float, Field(gt=0, le=0.5, description="Fraction of the pixels of a patch in J.")] = 0.1
     separate_passes: Annotated[
         bool, Field(description="Two forward passes with batch statistics of their own, instead of one.")
     ] = False
@@ -111,10 +114,10 @@ class Config(BaseModel):
         int,
         Field(
             ge=1,
-            description="Patches per step in 2D, and in 3D as many as have the same number of pixels; by default 8, "
-            "which noise2same sees twice, or 16 for a method that sees them once.",
+            description="Patches per step in 2D, and in 3D as many as have the same number of pixels; by default 4, "
+            "which noise2same sees twice, or 8 for a method that sees them once.",
         ),
-    ] = 8
+    ] = 4
     learning_rate: Annotated[float, Field(gt=0, lt=1, description="Adam's, at its highest.")] = 3e-3
     schedule: Annotated[
         Literal["cosine", "halving"],
@@ -156,7 +159,7 @@ class Config(BaseModel):
         given = {key: value for key, value in given.items() if value is not None}
         preset = dict(PRESETS.get(given.get("preset", "fast"), {}))
         if given.get("method", "noise2same") != "noise2same":  # whose settings a preset's are; others have one pass
-            preset = {"batch": 16} | {key: value for key, value in preset.items() if key not in ("lambda_inv", "fill")}
+            preset = {"batch": 8} | {key: value for key, value in preset.items() if key not in ("lambda_inv", "fill")}
         if "sigma" in given:  # Theorem 2 replaces the preset's weight
             preset["lambda_inv"] = "auto"
         if "steps" in given or "minutes" in given:  # replaces the budget of the other kind

@@ -12,9 +12,9 @@ from noise2same.methods.method import Facts, mean_square
 from noise2same.patches import Patches
 from noise2same.risk import covariance, shared, small_change
 
-BATCHES = 16
+BATCHES = 32
 """How many batches of patches the error is estimated on, always the same ones."""
-FIRST = 100
+FIRST = 200
 """Step of the first estimate."""
 PER_DOUBLING = 4
 """Estimates while the number of steps doubles."""

@@ -1,4 +1,4 @@
-"""The loss of equation 6."""
+"""The loss of equation 6, and what takes the place of its second term."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from torch import nn
 
 from noise2same.config import Config
 from noise2same.methods import Facts
-from noise2same.methods.noise2same import Noise2Same, covariance_bound
+from noise2same.methods.noise2same import Noise2Same, along, root
 from noise2same.networks.unet import UNet
 from noise2same.patches import Batch
 
@@ -53,31 +53,48 @@ def test_lambda_stays_positive_without_noise():
 
 @pytest.mark.parametrize("shape", [(8, 2, 32, 32), (4, 1, 8, 32, 32)])
 @pytest.mark.parametrize("separate", [False, True])
-def test_copying_pays_in_invariance_a_constant_in_reconstruction(shape, separate):
+@pytest.mark.parametrize("kind", ["whole", "along"])
+def test_copying_pays_in_invariance_a_constant_in_reconstruction(shape, separate, kind):
     batch = batch_of(*shape)
-    copy = terms(Copy(), batch, separate_passes=separate)
-    constant = terms(Constant(), batch, separate_passes=separate)
+    copy, constant = (
+        terms(network, batch, separate_passes=separate, invariance=kind) for network in (Copy(), Constant())
+    )
     assert copy["reconstruction"] == 0 and copy["invariance"] > 0.5
-    assert constant["invariance"] < 1e-4
+    assert constant["invariance"].abs() < 1e-4
     assert constant["reconstruction"].item() == pytest.approx(1, abs=0.1)
+
+
+@pytest.fixture
+def deviations():
+    """Noise of the variance 0.25, what neighbours do not tell of the signal, of 0.09, and a J."""
+    generator, shape = torch.Generator().manual_seed(0), (16, 1, 64, 64)
+    noise, unknown = (std * torch.randn(shape, generator=generator) for std in (0.5, 0.3))
+    return noise, unknown, torch.rand(shape, generator=generator) < 0.1
+
+
+def test_along_the_deviation_is_a_bound_that_ignores_what_else_the_output_does(deviations):
+    noise, unknown, j = deviations
+    new, variance = noise + unknown, torch.full(noise.shape, 0.25)
+    response = 0.3 * new + torch.randn(new.shape, generator=torch.Generator().manual_seed(1))
+    found = along(new, response, variance, j).item()
+    assert (response * noise).mean() < found == pytest.approx(0.3 * 0.5 * 0.34**0.5, abs=0.02)
+    assert found < 0.2 * 0.5 * response[j].square().mean().sqrt()  # what equation 6 would count
+    assert along(new, response, variance, torch.zeros_like(j)) == 0
+
+
+@pytest.mark.parametrize(("variance", "best"), [(0.25, 1 - 0.5 / 0.34**0.5), (4.0, 0.0)])
+def test_the_best_output_is_that_of_equation_6_and_never_moves_against_the_noise(deviations, variance, best):
+    noise, unknown, j = deviations
+    new, weights = noise + unknown, torch.linspace(-0.3, 0.5, 81)
+    told = torch.full(new.shape, variance)
+    losses = [(w * new - new)[j].square().mean() + 2 * along(new, w * new, told, j) for w in weights]
+    assert weights[torch.stack(losses).argmin()].item() == pytest.approx(best, abs=0.03)
 
 
 def test_value_of_the_equation_for_the_identity():
     x = torch.zeros(4, 1, 64, 64)
-    loss = terms(Copy(), Batch(x), lambda_inv=2.0, fill="gaussian", mask_density=0.1)
+    loss = terms(Copy(), Batch(x), lambda_inv=2.0, invariance="whole", fill="gaussian")
     assert loss["invariance"].item() == pytest.approx(2 * 0.2, rel=0.1)
-
-
-@pytest.mark.parametrize("shape", [(2, 3, 20, 30), (2, 1, 6, 10, 14)])
-def test_local_roots_are_a_tighter_bound_and_the_same_where_nothing_varies(shape):
-    where = torch.rand(shape, generator=torch.Generator().manual_seed(0)) < 0.3
-    uneven = torch.linspace(0, 3, shape[-1]).expand(shape)
-    noise = torch.full(shape, 0.25)
-    batch, local = (covariance_bound(uneven, noise, where, local=local) for local in (False, True))
-    assert local < 0.98 * batch
-    even = covariance_bound(torch.full(shape, 0.7), noise, where, local=True)
-    torch.testing.assert_close(even, torch.tensor(0.5 * 0.7), rtol=1e-4, atol=1e-5)
-    assert covariance_bound(uneven, noise, torch.zeros_like(where), local=True) < 1e-4
 
 
 def test_the_bound_is_weaker_where_there_is_less_noise():
@@ -90,24 +107,19 @@ def test_the_bound_is_weaker_where_there_is_less_noise():
     assert constant.bound.variance(x).std() == 0
 
 
-def test_one_root_over_the_batch_is_the_paper_s_own():
-    batch = batch_of(4, 1, 32, 32)
-    paper = terms(Copy(), batch, preset="paper")["invariance"]
-    assert terms(Copy(), batch, preset="paper", root="local")["invariance"] < paper
-
-
-def test_gradients_are_finite_where_the_invariance_is_zero():
+@pytest.mark.parametrize("kind", ["whole", "along"])
+def test_gradients_are_finite_where_nothing_responds(kind):
     value = torch.zeros((), requires_grad=True)
-    everywhere = torch.ones(1, 1, 8, 8, dtype=torch.bool)
-    covariance_bound(value.expand(1, 1, 8, 8), torch.ones(1, 1, 8, 8), everywhere, local=True).backward()
+    root(value).backward()
     assert torch.isfinite(value.grad)
     network = UNet(2, 1, features=4, levels=2, block="plain")
     nn.init.zeros_(network.head[-1].weight)
-    sum(terms(network, batch_of(2, 1, 16, 16)).values()).backward()
+    sum(terms(network, batch_of(2, 1, 16, 16), invariance=kind).values()).backward()
     assert all(torch.isfinite(parameter.grad).all() for parameter in network.parameters())
 
 
-def test_gradients_flow_through_both_passes():
+@pytest.mark.parametrize("kind", ["whole", "along"])
+def test_gradients_flow_through_both_passes(kind):
     calls = []
 
     class Spy(nn.Module):
@@ -118,7 +130,7 @@ def test_gradients_flow_through_both_passes():
             return out
 
     weight = torch.ones((), requires_grad=True)
-    terms(Spy(), batch_of(4, 1, 32, 32), separate_passes=True)["invariance"].backward()
+    terms(Spy(), batch_of(4, 1, 32, 32), separate_passes=True, invariance=kind)["invariance"].backward()
     assert len(calls) == 2 and all(call.grad.abs().sum() > 0 for call in calls)
 
 
@@ -159,17 +171,18 @@ def test_invalid_pixels_count_nowhere():
         ({"preset": "paper"}, True, False),
     ],
 )
-def test_when_the_covariance_is_computed_and_when_it_is_bounded(options, usable, computed):
+def test_when_a_noise_model_is_used(options, usable, computed):
     facts = Facts(2, 1, sigma=0.5, kind="gaussian", usable=usable)
     method = Noise2Same(Config(**options), facts)
     found = method(Copy(), batch_of(8, 1, 32, 32), torch.Generator().manual_seed(0))
-    assert set(found) == {"reconstruction", "covariance" if computed else "invariance"}
+    second = {"covariance"} if computed else {"invariance"} if "preset" in options else {"invariance", "masked"}
+    assert set(found) == {"reconstruction"} | second
     assert ("no noise model" in str(method)) != computed
     if computed:  # the copy's output has all of the noise
         assert found["covariance"].item() == pytest.approx(2 * 0.25, rel=1e-3)
 
 
-def test_in_volumes_it_is_bounded_unless_pixels_share_noise():
+def test_in_volumes_there_is_none_unless_pixels_share_noise():
     facts = Facts(3, 1, sigma=0.5, kind="gaussian", usable=True)
     assert not Noise2Same(Config(), facts).knows
     assert Noise2Same(Config(), replace(facts, correlation=((), (), (0.5,)))).knows

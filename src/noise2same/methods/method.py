@@ -110,7 +110,7 @@ class Method:
 METHOD_SETTINGS = (
     "sigma",
     "lambda_inv",
-    "root",
+    "invariance",
     "fill",
     "fill_sigma",
     "mask_density",

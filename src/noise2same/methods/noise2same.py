@@ -27,11 +27,6 @@ class Noise2Same(Method):
     The first term reconstructs the noisy image x; the second keeps f from copying it, by making f(x) on the masked
     pixels J depend little on x there. Gradients flow through both passes.
 
-    Where the root is taken matters. One root over all of the batch (the appendix's inequality 16) gives every pixel the
-    same shrinkage towards x, though flat areas want none and texture wants much. Inequality 15 has a root for each
-    pixel, which one sample cannot estimate. Roots over small blocks lie between the two, so that the loss is still a
-    bound, and a tighter one, which measures better (`benchmarks/presets.md`).
-
     :math:`\lambda_{inv}` is 2 by Theorem 1 for images of unit variance, and :math:`2\sigma` by Theorem 2 for noise of
     standard deviation :math:`\sigma`. "auto" is Theorem 2 with the noise level told or estimated, but at most 2. Photon
     noise is stronger where the image is brighter, and there :math:`\sigma` is larger: the proof holds for each block.
@@ -39,13 +34,17 @@ class Noise2Same(Method):
 
     The second term bounds twice the covariance of output and noise in equation 1. Where the noise is known, or the
     images show it clearly, that covariance is computed instead from the same two passes (`risk.py`): the loss then is
-    the error itself but for a constant. Noise that neighbouring pixels share is masked, or
-    changed, together.
+    the error itself but for a constant.
+
+    Where only the level of the noise is known, the second term is not that of equation 6 by default
+    (``invariance="whole"``), but its part along what is new in a pixel, :math:`s = x_J - f(x_{J^c})_J` (`along`): most
+    of what masking changes in an output has nothing to do with the pixel's noise, and need not be paid for. Noise that
+    neighbouring pixels share is masked, or changed, together.
 
     Parameters
     ----------
     config : Config
-        Uses `noise_model`, `gain`, `lambda_inv`, `root`, `fill`, `mask_density`, `separate_passes` and `structure`.
+        Uses `noise_model`, `gain`, `lambda_inv`, `invariance`, `fill`, `mask_density`, `separate_passes`, `structure`.
     facts : Facts
         Uses what they say of the noise.
     """
@@ -87,36 +86,72 @@ class Noise2Same(Method):
         return f"; no noise model{why}{shared}"
 
     def __call__(self, network: nn.Module, batch: Batch, generator: torch.Generator) -> dict[str, Tensor]:
-        """Terms of a batch of shape (B, C, [Z,] Y, X): "reconstruction", and "invariance" (the root times λ_inv).
+        """Terms of a batch of shape (B, C, [Z,] Y, X): "reconstruction", and "covariance" or its bound, "invariance".
 
-        With a noise model, "covariance" takes the place of "invariance".
+        With the bound along the pixels' deviation there is "masked" too, Noise2Self's loss (eq. 3).
         """
-        name, second = "covariance", self._of_responses if self.knows else self._of_draws
-        if not self.knows and self.facts.simulator is None:
-            name, second = "invariance", self._bounded
-        f_x, term = second(network, batch, generator)
-        return {"reconstruction": mean_square(f_x - batch.x, batch.valid), name: 2 * term}
+        if self.knows:
+            return self._of_responses(network, batch, generator)
+        if self.facts.simulator is not None:
+            return self._of_draws(network, batch, generator)
+        return (self._bounded if self.config.invariance == "whole" else self._bounded_along)(network, batch, generator)
 
-    def _bounded(self, network: nn.Module, batch: Batch, generator: torch.Generator) -> tuple[Tensor, Tensor]:
-        """Output for x, and the bound of its covariance with the noise, which needs no noise model (eq. 6)."""
+    def _bounded(self, network: nn.Module, batch: Batch, generator: torch.Generator) -> dict[str, Tensor]:
+        """Equation 6."""
         x = batch.x
-        if any(self.extent):  # fewer pixels, each masked with those that share its noise
-            j = stratified(x.shape, min(self.density, 0.2 / math.prod(2 * e + 1 for e in self.extent)), generator)
-            masked = surroundings(x, widened(j, self.extent), self.extent)
-        else:
-            j = stratified(x.shape, self.density, generator)
-            masked = self.fill(x, j, generator)
+        j, _, masked = self._masked(x, generator)
         if batch.valid is not None:
             j &= batch.valid
-        if self.config.separate_passes:
-            f_x, f_masked = network(x), network(masked)
-        else:
-            f_x, f_masked = network(torch.cat([x, masked])).chunk(2)
-        variance = self.bound.variance(f_x.detach(), batch.strength if self.config.lambda_inv == "auto" else None)
-        return f_x, covariance_bound(f_x - f_masked, variance, j, local=self.config.root == "local")
+        f_x, f_masked = self._passes(network, torch.cat([x, masked])).chunk(2)
+        variance = self._variance(f_x, batch.strength)
+        bound = root(mean_square(f_x - f_masked, j) * (variance * j).sum() / j.sum().clamp(min=1))
+        return {"reconstruction": mean_square(f_x - x, batch.valid), "invariance": 2 * bound}
 
-    def _of_responses(self, network: nn.Module, batch: Batch, generator: torch.Generator) -> tuple[Tensor, Tensor]:
-        """Output for x, and its covariance with noise of a known level by Stein's identity (`risk.py`).
+    def _bounded_along(self, network: nn.Module, batch: Batch, generator: torch.Generator) -> dict[str, Tensor]:
+        """The bound of what follows the masked pixels.
+
+        Both passes are masked, each with a J of its own: on the J of one, the other is f(x), so that two passes serve
+        twice as many pixels. The masked pixels are predicted too, which shows the network what others tell of them;
+        without it, strong noise is learned slowly.
+        """
+        size = len(batch.x)
+        x, valid, strength = (None if part is None else torch.cat([part, part]) for part in batch[:1] + batch[2:])
+        assert x is not None
+        j, hidden, masked = self._masked(x, generator)
+        blind = self._passes(network, masked)
+        seen, known = blind.roll(size, 0), ~hidden
+        j = j & ~(widened(hidden, self.extent) if any(self.extent) else hidden).roll(size, 0)
+        if valid is not None:
+            j, known = j & valid, known & valid
+        variance = self._variance((blind + seen) / 2, strength)
+        return {
+            "reconstruction": mean_square(blind - x, known),
+            "invariance": 2 * along(x - blind, seen - blind, variance, j),
+            "masked": mean_square(blind - x, j),
+        }
+
+    def _masked(self, x: Tensor, generator: torch.Generator) -> tuple[Tensor, Tensor, Tensor]:
+        """J, what is masked for it (more, if pixels share noise), and x without that."""
+        if not any(self.extent):
+            j = stratified(x.shape, self.density, generator)
+            return j, j, self.fill(x, j, generator)
+        j = stratified(x.shape, min(self.density, 0.2 / math.prod(2 * e + 1 for e in self.extent)), generator)
+        hidden = widened(j, self.extent)
+        return j, hidden, surroundings(x, hidden, self.extent)
+
+    def _passes(self, network: nn.Module, both: Tensor) -> Tensor:
+        """Outputs for two batches in one tensor."""
+        if self.config.separate_passes:
+            return torch.cat([network(one) for one in both.chunk(2)])
+        output: Tensor = network(both)
+        return output
+
+    def _variance(self, output: Tensor, strength: Tensor | None) -> Tensor:
+        """Variance of the noise around an output, or what a given λ_inv says of it."""
+        return self.bound.variance(output.detach(), strength if self.config.lambda_inv == "auto" else None)
+
+    def _of_responses(self, network: nn.Module, batch: Batch, generator: torch.Generator) -> dict[str, Tensor]:
+        """The covariance of output and noise of a known kind and level, by Stein's identity (`risk.py`).
 
         The variance of photon noise is taken half-way between the noisy and the denoised image. What pays where the
         variance is overestimated, to move against the noise, does not pay: the best output never does.
@@ -126,10 +161,11 @@ class Noise2Same(Method):
         change = small_change(variance, batch.valid, generator)
         correlation = self.facts.correlation if any(self.extent) else ()
         response = network(x + shared(change, variance, correlation)) - f_x
-        return f_x, covariance(change, response, variance.mean(), positive=True)
+        term = covariance(change, response, variance.mean(), positive=True)
+        return {"reconstruction": mean_square(f_x - x, batch.valid), "covariance": 2 * term}
 
-    def _of_draws(self, network: nn.Module, batch: Batch, generator: torch.Generator) -> tuple[Tensor, Tensor]:
-        """Output for x, and its covariance with noise drawn anew around it (`risk.py`).
+    def _of_draws(self, network: nn.Module, batch: Batch, generator: torch.Generator) -> dict[str, Tensor]:
+        """The covariance of output and noise, from noise drawn anew around the output (`risk.py`).
 
         Twice: the noise that is there already is in the output too, so that a new draw around it differs from the old
         one by less than two draws do.
@@ -145,7 +181,8 @@ class Noise2Same(Method):
         noisy = [torch.from_numpy(scale.apply(draw(self.facts.simulator, clean))).to(x.device) for _ in range(2)]
         one, other = (torch.where(j, values, x) for values in noisy)
         f_one, f_other = network(torch.cat([one, other])).chunk(2)
-        return f_x, covariance_of_draws(one, f_one, other, f_other, j)
+        term = covariance_of_draws(one, f_one, other, f_other, j)
+        return {"reconstruction": mean_square(f_x - x, batch.valid), "covariance": 2 * term}
 
 
 def check_told(config: Config) -> None:
@@ -161,16 +198,28 @@ def check_told(config: Config) -> None:
         raise InputError("A noise model takes the correlation that the images show: leave out structure, or the model.")
 
 
-def covariance_bound(change: Tensor, variance: Tensor, where: Tensor, *, local: bool) -> Tensor:
-    """Bound, per pixel, of the covariance of noise of a variance with an output that changes: Cauchy and Schwarz'.
+def along(deviation: Tensor, response: Tensor, variance: Tensor, j: Tensor) -> Tensor:
+    r"""Bound of the covariance of output and noise, if the output follows what is new in a pixel linearly.
 
-    Over the pixels `where` is true, of all of the batch or of the block, channel and patch around each. A block has a
-    dozen of J: the mean of the root of n squares is by 1/(4n) too small, which smaller blocks would feel.
+    .. math:: \sigma\,\langle d, s\rangle\,/\,\|s\|
+
+    in each block, where equation 6 has :math:`\sigma\,\|d\|` over all of the batch. It is smaller, with the same best
+    output. Noise that is said to be stronger than all deviations together is taken to be as strong as they are.
+
+    Parameters
+    ----------
+    deviation, response : Tensor, (B, C, [Z,] Y, X)
+        Of pixels from what is predicted without them, s, and what they change in the output, d.
+    variance : Tensor, as `deviation`
+        Of the noise.
+    j : Tensor of bool, as `deviation`
+        Where they are known.
     """
-    squares, variances, count = change.square() * where, variance * where, where.to(change.dtype)
-    if not local:
-        return root(squares.sum() * variances.sum()) / count.sum().clamp(min=1)
-    return root(block_sums(squares) * block_sums(variances)).sum() / count.sum().clamp(min=1)
+    squares, products, variances = (
+        block_sums(values * j) for values in (deviation.square(), deviation * response, variance)
+    )
+    share = (squares.sum() / variances.sum().clamp(min=1e-12)).detach().clamp(max=1)
+    return ((share * variances).sqrt() * products * squares.clamp(min=1e-12).rsqrt()).sum() / j.sum().clamp(min=1)
 
 
 def root(value: Tensor) -> Tensor:
