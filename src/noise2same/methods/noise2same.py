@@ -114,9 +114,8 @@ class Noise2Same(Method):
         twice as many pixels. The masked pixels are predicted too, which shows the network what others tell of them;
         without it, strong noise is learned slowly.
         """
-        size = len(batch.x)
-        x, valid, strength = (None if part is None else torch.cat([part, part]) for part in batch[:1] + batch[2:])
-        assert x is not None
+        size, x = len(batch.x), torch.cat([batch.x] * 2)
+        valid, strength = (None if part is None else torch.cat([part] * 2) for part in (batch.valid, batch.strength))
         j, hidden, masked = self._masked(x, generator)
         blind = self._passes(network, masked)
         seen, known = blind.roll(size, 0), ~hidden
