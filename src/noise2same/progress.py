@@ -54,7 +54,8 @@ class ProgressBar(lightning.Callback):
         tenths = min(10, int(10 * module.progress))
         if tenths > self.printed and not self.console.is_terminal:
             self.printed = tenths
-            self.console.print(f"Training {10 * tenths:3d} %  step {trainer.global_step}  {terms}", highlight=False)
+            line = f"Training {10 * tenths:3d} %  step {trainer.global_step}  {terms}"
+            self.console.print(line, highlight=False, soft_wrap=True)
 
 
 def loggers(folder: Path, resume: bool) -> list[Logger]:
