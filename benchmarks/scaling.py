@@ -99,17 +99,17 @@ def name_of(side: int) -> str:
 def startup_rows(repeats: int) -> list[dict[str, Any]]:
     """Seconds of commands that do next to nothing: import little, get to the first step, go through all the motions."""
     program = Path(sys.executable).with_name("noise2same")
-    commands = {
-        "noise2same --help": ["--help"],
-        "noise2same train camera.png --steps 1": ["train", "camera.png", "--model", "m.safetensors", "--steps", "1"],
-        "noise2same denoise camera.png --steps 1": ["denoise", "camera.png", "--output", "clean.png", "--steps", "1"],
-    }
+    commands = (
+        "--help",
+        "train camera.png --model m.safetensors --from-scratch --steps 1",
+        "denoise camera.png --output clean.png --steps 1",
+    )
     with TemporaryDirectory() as folder:
         imageio.imwrite(Path(folder) / "camera.png", data.camera())
 
-        def run(arguments: list[str]) -> float:
-            call = partial(subprocess.run, [program, *arguments], cwd=folder, capture_output=True, check=True)
+        def run(command: str) -> float:
+            call = partial(subprocess.run, [program, *command.split()], cwd=folder, capture_output=True, check=True)
             return timing.seconds(call)
 
-        times = timing.interleaved({name: partial(run, command) for name, command in commands.items()}, repeats)
-    return [timing.row("start-up", name, median(times[name]), "s", {}, times[name]) for name in commands]
+        times = timing.interleaved({command: partial(run, command) for command in commands}, repeats)
+    return [timing.row("start-up", f"noise2same {one}", median(times[one]), "s", {}, times[one]) for one in commands]

@@ -59,7 +59,7 @@ def test_copying_pays_in_invariance_a_constant_in_reconstruction(shape, separate
     copy, constant = (
         terms(network, batch, separate_passes=separate, invariance=kind) for network in (Copy(), Constant())
     )
-    assert copy["reconstruction"] == 0 and copy["invariance"] > 0.5
+    assert copy["reconstruction"] == 0 and copy["invariance"] > 0.4
     assert constant["invariance"].abs() < 1e-4
     assert constant["reconstruction"].item() == pytest.approx(1, abs=0.1)
 
@@ -72,23 +72,31 @@ def deviations():
     return noise, unknown, torch.rand(shape, generator=generator) < 0.1
 
 
-def test_along_the_deviation_is_a_bound_that_ignores_what_else_the_output_does(deviations):
+def test_along_the_deviation_is_the_covariance_and_ignores_what_else_the_output_does(deviations):
     noise, unknown, j = deviations
     new, variance = noise + unknown, torch.full(noise.shape, 0.25)
     response = 0.3 * new + torch.randn(new.shape, generator=torch.Generator().manual_seed(1))
     found = along(new, response, variance, j).item()
-    assert (response * noise).mean() < found == pytest.approx(0.3 * 0.5 * 0.34**0.5, abs=0.02)
+    assert found == pytest.approx((response * noise).mean().item(), abs=0.02)
     assert found < 0.2 * 0.5 * response[j].square().mean().sqrt()  # what equation 6 would count
     assert along(new, response, variance, torch.zeros_like(j)) == 0
 
 
-@pytest.mark.parametrize(("variance", "best"), [(0.25, 1 - 0.5 / 0.34**0.5), (4.0, 0.0)])
-def test_the_best_output_is_that_of_equation_6_and_never_moves_against_the_noise(deviations, variance, best):
+@pytest.mark.parametrize(("variance", "best"), [(0.25, 1 - 0.25 / 0.34), (4.0, 0.03)])
+def test_the_best_weight_is_wieners_and_never_against_the_noise(deviations, variance, best):
     noise, unknown, j = deviations
     new, weights = noise + unknown, torch.linspace(-0.3, 0.5, 81)
     told = torch.full(new.shape, variance)
     losses = [(w * new - new)[j].square().mean() + 2 * along(new, w * new, told, j) for w in weights]
     assert weights[torch.stack(losses).argmin()].item() == pytest.approx(best, abs=0.03)
+
+
+def test_it_does_not_pay_to_keep_what_stands_out_of_the_noise():
+    generator, shape = torch.Generator().manual_seed(0), (16, 1, 64, 64)
+    photons = 5.0 * (torch.rand(shape, generator=generator) < 0.01)
+    j, variance = torch.rand(shape, generator=generator) < 0.1, torch.full(shape, float(photons.var()))
+    losses = [(d - photons)[j].square().mean() + 2 * along(photons, d, variance, j) for d in (0 * photons, photons)]
+    assert losses[0] < losses[1]
 
 
 def test_value_of_the_equation_for_the_identity():

@@ -18,6 +18,11 @@ from noise2same.noise.simulate import draw
 from noise2same.patches import Batch
 from noise2same.risk import block_sums, covariance, covariance_of_draws, shared, small_change
 
+MOST = 0.97
+"""Share of the noise in how far pixels are from what their neighbours tell, at most: those never tell all."""
+USUAL = 0.25
+"""Share of all blocks' ratio of deviations to noise in that of one, which is of few pixels."""
+
 
 class Noise2Same(Method):
     r"""Noise2Same (Xie et al. 2020, eq. 6): a self-supervised upper bound of the supervised loss.
@@ -198,17 +203,20 @@ def check_told(config: Config) -> None:
 
 
 def along(deviation: Tensor, response: Tensor, variance: Tensor, j: Tensor) -> Tensor:
-    r"""Bound of the covariance of output and noise, if the output follows what is new in a pixel linearly.
+    r"""Covariance of output and noise, if the output follows what is new in a pixel linearly.
 
-    .. math:: \sigma\,\langle d, s\rangle\,/\,\|s\|
+    .. math:: \langle d, s\rangle\,\sigma^2 / E s^2
 
-    in each block, where equation 6 has :math:`\sigma\,\|d\|` over all of the batch. It is smaller, with the same best
-    output. Noise that is said to be stronger than all deviations together is taken to be as strong as they are.
+    in each block, where equation 6 has :math:`\sigma\,\|d\|` over all of the batch. :math:`E s^2` is taken where the
+    other half of the batch is masked, and for a part (`USUAL`) over all blocks: of the same pixels, a block would be
+    forgiving just where one of them stands out, and a network would learn to keep what stands out. Noise is taken to be
+    at most `MOST` of all deviations together.
 
     Parameters
     ----------
-    deviation, response : Tensor, (B, C, [Z,] Y, X)
-        Of pixels from what is predicted without them, s, and what they change in the output, d.
+    deviation, response : Tensor, (2 B, C, [Z,] Y, X)
+        Of pixels from what is predicted without them, s, and what they change in the output, d. The second half of the
+        batch has the same patches as the first, masked elsewhere.
     variance : Tensor, as `deviation`
         Of the noise.
     j : Tensor of bool, as `deviation`
@@ -217,8 +225,13 @@ def along(deviation: Tensor, response: Tensor, variance: Tensor, j: Tensor) -> T
     squares, products, variances = (
         block_sums(values * j) for values in (deviation.square(), deviation * response, variance)
     )
-    share = (squares.sum() / variances.sum().clamp(min=1e-12)).detach().clamp(max=1)
-    return ((share * variances).sqrt() * products * squares.clamp(min=1e-12).rsqrt()).sum() / j.sum().clamp(min=1)
+    with torch.no_grad():
+        usual = squares.sum() / variances.sum().clamp(min=1e-12)
+        elsewhere = torch.lerp(squares.roll(len(squares) // 2, 0), usual * variances, USUAL)
+        noise = torch.minimum(variances.sum(), MOST * squares.sum())
+        weights = variances / elsewhere.clamp(min=1e-12)
+        weights *= noise / (weights * squares).sum().clamp(min=1e-12)  # the mean of a ratio is not that of its parts
+    return (weights * products).sum() / j.sum().clamp(min=1)
 
 
 def root(value: Tensor) -> Tensor:

@@ -58,7 +58,7 @@ PROTOCOLS = {
     "bsd68": Protocol(
         "BSD68", "psnr", 2000, {"steps": 80_000, "lambda_inv": 0.95, "fill": "donut"}, fill_sigma=1.0, examples=(2,)
     ),
-    "hanzi": Protocol("HanZi", "psnr_minmax", 9000, {}, most=500, examples=(0, 1, 2, 3)),
+    "hanzi": Protocol("HanZi", "psnr_minmax", 3000, {}, most=500, examples=(0, 1, 2, 3)),
     "imagenet": Protocol("ImageNet", "psnr_minmax", 1600, {}, examples=(1, 3), channels=3),
     "planaria": Protocol("Planaria", "psnr_affine", 1000, {}, dims=3),
     "planaria-like": Protocol("Planaria-like", "psnr_affine", 1000, {}, corner=(64, 256, 256), dims=3),
