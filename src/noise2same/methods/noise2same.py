@@ -42,9 +42,9 @@ class Noise2Same(Method):
     the error itself but for a constant.
 
     Where only the level of the noise is known, the second term is not that of equation 6 by default
-    (``invariance="whole"``), but its part along what is new in a pixel, :math:`s = x_J - f(x_{J^c})_J` (`along`): most
-    of what masking changes in an output has nothing to do with the pixel's noise, and need not be paid for. Noise that
-    neighbouring pixels share is masked, or changed, together.
+    (``invariance="whole"``), but the covariance of what follows the new in a pixel, :math:`s = x_J - f(x_{J^c})_J`
+    (`along`): most of what masking changes in an output has nothing to do with the pixel's noise, and need not be paid
+    for. Noise that neighbouring pixels share is masked, or changed, together.
 
     Parameters
     ----------
@@ -93,13 +93,13 @@ class Noise2Same(Method):
     def __call__(self, network: nn.Module, batch: Batch, generator: torch.Generator) -> dict[str, Tensor]:
         """Terms of a batch of shape (B, C, [Z,] Y, X): "reconstruction", and "covariance" or its bound, "invariance".
 
-        With the bound along the pixels' deviation there is "masked" too, Noise2Self's loss (eq. 3).
+        Along the pixels' own deviation there is "masked" too, Noise2Self's loss (eq. 3).
         """
         if self.knows:
             return self._of_responses(network, batch, generator)
         if self.facts.simulator is not None:
             return self._of_draws(network, batch, generator)
-        return (self._bounded if self.config.invariance == "whole" else self._bounded_along)(network, batch, generator)
+        return (self._bounded if self.config.invariance == "whole" else self._along)(network, batch, generator)
 
     def _bounded(self, network: nn.Module, batch: Batch, generator: torch.Generator) -> dict[str, Tensor]:
         """Equation 6."""
@@ -112,8 +112,8 @@ class Noise2Same(Method):
         bound = root(mean_square(f_x - f_masked, j) * (variance * j).sum() / j.sum().clamp(min=1))
         return {"reconstruction": mean_square(f_x - x, batch.valid), "invariance": 2 * bound}
 
-    def _bounded_along(self, network: nn.Module, batch: Batch, generator: torch.Generator) -> dict[str, Tensor]:
-        """The bound of what follows the masked pixels.
+    def _along(self, network: nn.Module, batch: Batch, generator: torch.Generator) -> dict[str, Tensor]:
+        """What follows the masked pixels, by how much of their deviation is noise.
 
         Both passes are masked, each with a J of its own: on the J of one, the other is f(x), so that two passes serve
         twice as many pixels. The masked pixels are predicted too, which shows the network what others tell of them;
