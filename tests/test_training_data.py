@@ -78,6 +78,15 @@ def test_noise_that_is_stronger_in_some_images_is_told_of_each():
     np.testing.assert_array_equal(batch.strength.flatten() > max(data.strengths) / 2, roughness > 0.15)
 
 
+def test_the_strength_of_noise_that_pixels_share_is_measured_in_each_image():
+    clean, rng = camera(), np.random.default_rng(0)
+    noise = [3 * ndimage.uniform_filter(rng.normal(0, sigma, clean.shape), 3) for sigma in (8, 32)]
+    data = prepare([io.wrap((clean + one).astype(np.float32), "YX") for one in noise], Config())
+    assert data.diagnosis.correlated and data.strengths is not None
+    found = [data.noise.sigma * np.sqrt(strength) * data.normalization.std[0] for strength in data.strengths]
+    np.testing.assert_allclose(found, [8, 32], rtol=0.25)
+
+
 def test_noise_that_is_alike_is_not_told_of_each():
     clean, rng = camera()[:256, :256], np.random.default_rng(0)
     alike = [io.wrap(gaussian(clean, 20, rng), "YX") for _ in range(3)]
@@ -112,5 +121,5 @@ def test_images_with_stronger_noise_are_smoothed_more(noise_model: str, monkeypa
         return float(np.mean((model.denoise(noisy[1], "YX", augment=False) - clean) ** 2))
 
     told = error()
-    monkeypatch.setattr(training_data, "strengths_of", lambda slabs, noise: None)
+    monkeypatch.setattr(training_data, "strengths_of", lambda *slabs, **known: None)
     assert told < 0.8 * error()

@@ -119,7 +119,7 @@ def prepare(images: list[Image], config: Config, targets: list[Image] | None = N
         noise,
         diagnosis,
         simulator_of(config, filled[0]),
-        None if told else strengths_of(slabs, noise),
+        None if told else strengths_of(slabs, noise, correlated=diagnosis.correlated),
     )
 
 
@@ -164,7 +164,7 @@ def level_of(
     return NoiseLevel(math.sqrt(variance), slope)
 
 
-def strengths_of(slabs: list[NDArray[np.float32]], noise: NoiseLevel) -> list[float] | None:
+def strengths_of(slabs: list[NDArray[np.float32]], noise: NoiseLevel, *, correlated: bool) -> list[float] | None:
     """Variance of the noise in each slab as a share of what is usual; None if they differ no more than estimates do.
 
     Of many slabs, some are looked at first. Small ones do not tell.
@@ -172,13 +172,15 @@ def strengths_of(slabs: list[NDArray[np.float32]], noise: NoiseLevel) -> list[fl
     if len(slabs) == 1 or min(min(slab.shape[-2:]) for slab in slabs) < LARGE or noise.sigma == 0:
         return None
     some = slabs[:: max(1, len(slabs) // SOME)]
-    low, high = np.quantile([_strength(slab, noise) for slab in some], (0.1, 0.9))
-    return [_strength(slab, noise) for slab in slabs] if high > UNLIKE * low else None
+    low, high = np.quantile([_strength(slab, noise, correlated) for slab in some], (0.1, 0.9))
+    return [_strength(slab, noise, correlated) for slab in slabs] if high > UNLIKE * low else None
 
 
-def _strength(slab: NDArray[np.float32], noise: NoiseLevel) -> float:
+def _strength(slab: NDArray[np.float32], noise: NoiseLevel, correlated: bool) -> float:
+    """Noise that pixels share is weak in the fine structure that `noise_level` looks at; a diagnosis corrects that."""
     usual = max(noise.sigma**2 + noise.slope * float(slab.mean()), 1e-2 * noise.sigma**2)
-    return max(noise_level(slab).sigma ** 2 / usual, 1e-2)
+    found = diagnose([slab]) if correlated else noise_level(slab)
+    return max(found.sigma**2 / usual, 1e-2)
 
 
 def simulator_of(config: Config, images: NDArray[Any]) -> Simulator | None:
