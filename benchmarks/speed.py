@@ -177,8 +177,8 @@ def measure(
     text = (
         f"# Speed\n\nMedians of {repeats} interleaved repeats on {torch.get_num_threads()} threads; spread is "
         f"(max − min) / median. CAREamics {versions['careamics']} runs on PyTorch {versions['torch']}, ours on "
-        f"{torch.__version__}. {sizes} Training has {patches} a step, of which half are masked copies of the others in "
-        "noise2same; pixels are counted as often as they pass the network. CAREamics predicts with the tiles that were "
+        f"{torch.__version__}. {sizes} Training has {patches} a step, which in noise2same are half as many, masked "
+        "twice; pixels are counted as often as they pass the network. CAREamics predicts with the tiles that were "
         "fastest for it. The ceiling is the best that PyTorch gets out of the machine in a large matrix product or "
         "convolution; shares of it count the work of all tiles, overlaps included. The cost of prediction is that of "
         "the fast preset, from uint8 to uint8. "
