@@ -91,7 +91,7 @@ class Noise2Same(Method):
         return f"; no noise model{why}{shared}"
 
     def __call__(self, network: nn.Module, batch: Batch, generator: torch.Generator) -> dict[str, Tensor]:
-        """Terms of a batch of shape (B, C, [Z,] Y, X): "reconstruction", and "covariance" or its bound, "invariance".
+        """Terms of a batch of shape (B, C, [Z,] Y, X): "reconstruction", and "covariance" or "invariance".
 
         Along the pixels' own deviation there is "masked" too, Noise2Self's loss (eq. 3).
         """
