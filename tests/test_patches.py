@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pytest
 import torch
 
 from noise2same.patches import Patches
@@ -71,6 +72,30 @@ def test_target_and_valid_follow_the_image():
     batch = patches.draw(generator())
     assert (batch.target == 2 * batch.x).all()
     assert (batch.valid == (batch.x > 0.5)).all()
+
+
+def test_some_blocks_are_kept_out_of_training():
+    image = torch.rand(2, 3, 80, 99)
+    patches = Patches([image, image[:1]], patch=(64, 64), batch=8, held=1 / 8)
+    train, judged = patches.draw(generator()), patches.draw(generator(), held=True)
+    assert (train.x == judged.x).all() and (train.valid != judged.valid).all()
+    assert patches.held.float().mean() == pytest.approx(1 / 8, rel=0.1)
+    assert judged.valid.shape == (8, 3, 64, 64)
+    edges = (judged.valid[..., 1:] != judged.valid[..., :-1]).sum() / judged.valid.sum()
+    assert edges < 0.3  # blocks, and not single pixels, of which each would have two edges
+
+
+def test_what_is_kept_out_and_what_is_no_number_never_counts():
+    image = torch.rand(1, 1, 64, 64)
+    patches = Patches([image], valid=[image > 0.5], patch=(32, 32), batch=8, held=1 / 8)
+    for held in (False, True):
+        batch = patches.draw(generator(), held=held)
+        assert batch.valid.any() and not (batch.valid & (batch.x <= 0.5)).any()
+
+
+def test_of_the_smallest_images_nothing_is_kept_out():
+    patches = Patches([torch.rand(1, 1, 16, 16)], patch=(16, 16), batch=2, held=1 / 8)
+    assert patches.draw(generator(), held=True).valid is None
 
 
 def test_same_seed_same_patches():

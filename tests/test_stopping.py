@@ -75,9 +75,10 @@ def test_worse_weights_are_not_kept(pair):
 
 
 def test_training_ends_before_its_budget_and_denoises():
-    clean = data.moon()[200:328, 200:328].astype(np.float32)
+    """Of so small a picture, noise is learned by heart: by the error of trained pixels, training would go on."""
+    clean = data.coins()[60:156, 60:156].astype(np.float32)
     noisy = gaussian(clean, 25, np.random.default_rng(0))
-    model = Denoiser(Config(steps=3000, patch=32, batch=4)).fit(noisy, progress=False)
+    model = Denoiser(Config(steps=1500, patch=32)).fit(noisy, progress=False)
     assert model.summary["stopped_early"] and not model.summary["interrupted"]
-    assert 2 * FIRST < model.summary["steps"] < 1500
+    assert 2 * FIRST < model.summary["steps"] < 1000
     assert psnr(clean, model.denoise(noisy), data_range=255) > psnr(clean, noisy, data_range=255) + 4

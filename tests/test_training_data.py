@@ -12,6 +12,7 @@ from skimage.data import camera
 
 from noise2same import Config, Denoiser, io, training_data
 from noise2same.errors import InputError
+from noise2same.noise.diagnose import diagnose
 from noise2same.noise.synthesise import gaussian, poisson_gaussian
 from noise2same.training_data import prepare
 
@@ -85,6 +86,16 @@ def test_the_strength_of_noise_that_pixels_share_is_measured_in_each_image():
     assert data.diagnosis.correlated and data.strengths is not None
     found = [data.noise.sigma * np.sqrt(strength) * data.normalization.std[0] for strength in data.strengths]
     np.testing.assert_allclose(found, [8, 32], rtol=0.25)
+
+
+@pytest.mark.parametrize(("smooth", "shared"), [(1, False), (2, True)])
+def test_pixels_are_taken_together_if_most_images_share_noise(smooth: int, shared: bool):
+    clean, rng = camera()[:256, :256], np.random.default_rng(0)
+    noise = [rng.normal(0, 20, clean.shape) for _ in range(3)]
+    noise = [3 * ndimage.uniform_filter(one, 3) for one in noise[:smooth]] + noise[smooth:]
+    images = [(clean + one).astype(np.float32) for one in noise]
+    assert diagnose([image[None, None] for image in images]).correlated
+    assert prepare([io.wrap(image, "YX") for image in images], Config()).diagnosis.correlated == shared
 
 
 def test_noise_that_is_alike_is_not_told_of_each():

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import NamedTuple
 
@@ -11,6 +12,8 @@ from torch import Tensor
 from noise2same.padding import reflect_to
 
 SMALLEST = 16
+BLOCK = 8
+"""Side of the blocks of pixels that are kept out of training: longer than most noise is shared by pixels."""
 
 
 class Batch(NamedTuple):
@@ -21,7 +24,9 @@ class Batch(NamedTuple):
     target: Tensor | None = None
     """What a supervised method learns to predict, aligned with `x`."""
     valid: Tensor | None = None
-    """False where a pixel was NaN or infinite and must not enter a loss; None where all are valid."""
+    """False on pixels that must not enter a loss: without a value, or kept out of training; None where all may."""
+    filled: Tensor | None = None
+    """True where a pixel was NaN or infinite, and has its neighbours' value instead; None where none was."""
     strength: Tensor | None = None
     """Variance of the noise in each patch as a share of what is usual, (B, 1, 1, 1[, 1]); None where all are alike."""
 
@@ -48,6 +53,11 @@ class Patches:
         One for each image and of its shape, False on pixels to ignore.
     strengths : sequence of float, optional
         Variance of the noise in each image as a share of what is usual.
+    held : float
+        Share of the pixels to keep out of training, so that the noise of some is never learned by heart; nothing, if
+        the images are too small. They are blocks of `BLOCK` pixels a side, and are still seen as neighbours of others.
+    seed : int
+        Of these blocks.
     """
 
     def __init__(
@@ -59,6 +69,8 @@ class Patches:
         targets: Sequence[Tensor] | None = None,
         valid: Sequence[Tensor] | None = None,
         strengths: Sequence[float] | None = None,
+        held: float = 0.0,
+        seed: int = 0,
     ) -> None:
         largest = [max(sizes) for sizes in zip(*(image.shape[2:] for image in images), strict=True)]
         edge = min(patch[-1], max(SMALLEST, min(largest[-2:])))
@@ -66,7 +78,9 @@ class Patches:
         self.device = images[0].device
         self.pixels = self._end_to_end(images)
         self.targets = None if targets is None else self._end_to_end(targets)
-        self.valid = None if valid is None else self._end_to_end(valid)
+        self.filled = None if valid is None else ~self._end_to_end(valid)
+        blocks = held_blocks([image.shape for image in images], held, torch.Generator().manual_seed(seed))
+        self.held = None if blocks is None else self._end_to_end(blocks)
         sizes = [
             [max(size, edge) for size, edge in zip(image.shape[2:], self.patch, strict=True)]
             for image in images
@@ -90,14 +104,19 @@ class Patches:
                 setattr(self, name, value.to(device))
         self.device = device
 
-    def draw(self, generator: torch.Generator) -> Batch:
-        """Draw the next batch."""
+    def draw(self, generator: torch.Generator, *, held: bool = False) -> Batch:
+        """Draw the next batch: to train on, or `held`, where the pixels that are kept out of training are the valid."""
         index, image = self._indices(generator)
-        x = self._gather(self.pixels, index)
-        target = None if self.targets is None else self._gather(self.targets, index)
-        valid = None if self.valid is None else self._gather(self.valid, index)
+        x, target, filled, kept = (
+            None if pixels is None else self._gather(pixels, index)
+            for pixels in (self.pixels, self.targets, self.filled, self.held)
+        )
+        assert x is not None
+        valid = None if filled is None else ~filled
+        if kept is not None:
+            valid = (kept == held).expand_as(x) if valid is None else (kept == held) & valid
         strength = None if self.strengths is None else self.strengths[image].reshape(-1, *[1] * (x.ndim - 1))
-        return Batch(x, target, valid, strength)
+        return Batch(x, target, valid, filled, strength)
 
     def _indices(self, generator: torch.Generator) -> tuple[Tensor, Tensor]:
         """Positions in the array of all pixels of a random, augmented batch, (B, [Z,] Y, X), and the images, (B,)."""
@@ -130,3 +149,19 @@ class Patches:
     def _end_to_end(self, images: Sequence[Tensor]) -> Tensor:
         """Images (N, C, [Z,] Y, X) -> all their pixels, (pixels, C)."""
         return torch.cat([reflect_to(image, self.patch).movedim(1, -1).flatten(0, -2) for image in images])
+
+
+def held_blocks(shapes: Sequence[Sequence[int]], share: float, generator: torch.Generator) -> list[Tensor] | None:
+    """True on a share of the blocks of images (N, C, [Z,] Y, X), as (N, 1, [Z,] Y, X); None if there are too few."""
+    grids = [(shape[0], *(-(-size // BLOCK) for size in shape[2:])) for shape in shapes]
+    counts = [math.prod(grid) for grid in grids]
+    chosen = torch.randperm(sum(counts), generator=generator) < int(share * sum(counts))
+    if not chosen.any():
+        return None
+    masks = []
+    for shape, grid, part in zip(shapes, grids, chosen.split(counts), strict=True):
+        mask = part.reshape(grid)
+        for axis, size in enumerate(shape[2:], 1):
+            mask = mask.repeat_interleave(BLOCK, axis).narrow(axis, 0, size)
+        masks.append(mask.unsqueeze(1))
+    return masks

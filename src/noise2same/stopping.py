@@ -25,14 +25,14 @@ GAIN = 0.05
 class StopRule:
     """Ends training when a doubling of its steps bought less than `GAIN` dB of the error against the clean images.
 
-    The loss on noisy images cannot tell, as most of it is the noise; the estimate of `risk.py` can. Patches and
-    change are drawn once: so what differs between two estimates is the network alone, and a wrong noise level cancels
-    in their difference to first order.
+    The loss on noisy images cannot tell, as most of it is the noise; the estimate of `risk.py` can, on pixels that are
+    not trained on: noise that is learned by heart looks like signal. Patches and change are drawn once: so what differs
+    between two estimates is the network alone, and a wrong noise level cancels in their difference to first order.
 
     Parameters
     ----------
     patches : Patches
-        The training images.
+        The training images, some of whose pixels are kept out of training.
     facts : Facts
         Uses what they say of the noise.
     seed : int
@@ -41,7 +41,7 @@ class StopRule:
 
     def __init__(self, patches: Patches, facts: Facts, seed: int) -> None:
         generator = torch.Generator(patches.device).manual_seed(seed)
-        self.batches = [patches.draw(generator) for _ in range(BATCHES)]
+        self.batches = [patches.draw(generator, held=True) for _ in range(BATCHES)]
         variances = [facts.variance(batch.x, batch.strength) for batch in self.batches]
         self.changes = [
             small_change(variance, batch.valid, generator)

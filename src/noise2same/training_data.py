@@ -26,9 +26,11 @@ from noise2same.patches import Patches
 
 PIXELS = 2**28
 """Larger training sets are represented by about this many values, taken as evenly spread slabs."""
+HELD = 1 / 8
+"""Share of the pixels that the stop rule judges by, and training does without."""
 LARGE, SOME, UNLIKE = 96, 24, 2.0
-"""For noise that is stronger in some images than in others: the shortest side from which on an image tells, how many
-are looked at, and how many times the variance of most may differ before it is taken for a difference."""
+"""For noise that differs between images: the shortest side from which on an image tells by itself, how many of many
+are looked at first, and how many times the variance of most may differ before it is taken for a difference."""
 
 
 @dataclass(frozen=True)
@@ -88,6 +90,8 @@ class TrainingData:
             targets=None if self.targets is None else _tensors(self.targets),
             valid=None if self.valid is None else _tensors(self.valid),
             strengths=self.strengths,
+            held=HELD if config.early_stop else 0.0,
+            seed=config.seed,
         )
 
 
@@ -108,7 +112,9 @@ def prepare(images: list[Image], config: Config, targets: list[Image] | None = N
         warnings.warn(f"{bad} NaN or infinite pixels are left out of training.", stacklevel=4)
     pooled = Normalization.measure(raw)
     scales = [pooled] * len(raw) if config.normalization == "dataset" else [Normalization.measure([s]) for s in raw]
-    slabs, diagnosis = [scale.apply(slab) for scale, slab in zip(scales, filled, strict=True)], diagnose(raw)
+    slabs = [scale.apply(slab) for scale, slab in zip(scales, filled, strict=True)]
+    overall = diagnose(raw)
+    diagnosis = diagnosis_of_most(raw, overall)
     noise = level_of(diagnosis, slabs, scales, config)
     told = config.sigma is not None or config.gain is not None
     return TrainingData(
@@ -119,7 +125,7 @@ def prepare(images: list[Image], config: Config, targets: list[Image] | None = N
         noise,
         diagnosis,
         simulator_of(config, filled[0]),
-        None if told else strengths_of(slabs, noise, correlated=diagnosis.correlated),
+        None if told else strengths_of(slabs, noise, correlated=overall.correlated),
     )
 
 
@@ -164,15 +170,37 @@ def level_of(
     return NoiseLevel(math.sqrt(variance), slope)
 
 
+def diagnosis_of_most(slabs: list[NDArray[Any]], overall: Diagnosis) -> Diagnosis:
+    """The diagnosis of all slabs together or, if pixels share noise in a few of them only, of the others.
+
+    A few are enough to be found in all together. But to mask neighbours along with each pixel, as they need, costs the
+    others more than it gains them.
+    """
+    if not overall.correlated or not tell(slabs):
+        return overall
+    some = few(slabs)
+    independent = [slab for slab in some if not diagnose([slab]).correlated]
+    return diagnose(independent) if 2 * len(independent) > len(some) else overall
+
+
+def tell(slabs: list[NDArray[Any]]) -> bool:
+    """Whether there are several slabs, each large enough to be looked at by itself."""
+    return len(slabs) > 1 and min(min(slab.shape[-2:]) for slab in slabs) >= LARGE
+
+
+def few(slabs: list[NDArray[Any]]) -> list[NDArray[Any]]:
+    """About `SOME` of many slabs."""
+    return slabs[:: max(1, len(slabs) // SOME)]
+
+
 def strengths_of(slabs: list[NDArray[np.float32]], noise: NoiseLevel, *, correlated: bool) -> list[float] | None:
     """Variance of the noise in each slab as a share of what is usual; None if they differ no more than estimates do.
 
     Of many slabs, some are looked at first. Small ones do not tell.
     """
-    if len(slabs) == 1 or min(min(slab.shape[-2:]) for slab in slabs) < LARGE or noise.sigma == 0:
+    if not tell(slabs) or noise.sigma == 0:
         return None
-    some = slabs[:: max(1, len(slabs) // SOME)]
-    low, high = np.quantile([_strength(slab, noise, correlated) for slab in some], (0.1, 0.9))
+    low, high = np.quantile([_strength(slab, noise, correlated) for slab in few(slabs)], (0.1, 0.9))
     return [_strength(slab, noise, correlated) for slab in slabs] if high > UNLIKE * low else None
 
 

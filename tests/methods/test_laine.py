@@ -127,7 +127,8 @@ def test_pixels_that_are_not_valid_count_nowhere_and_are_not_seen(noise_model):
     x = torch.randn(2, 2, 16, 16)
     valid = torch.rand(x.shape) > 0.2
     losses = [
-        method(network, Batch(torch.where(valid, x, filled), valid=valid), torch.Generator()) for filled in (0.0, 50.0)
+        method(network, Batch(torch.where(valid, x, value), valid=valid, filled=~valid), torch.Generator())
+        for value in (0.0, 50.0)
     ]
     assert losses[0] == losses[1]
     nothing = method(network, Batch(x, valid=torch.zeros_like(valid)), torch.Generator())

@@ -81,8 +81,8 @@ class Laine(Method):
     def __call__(self, network: nn.Module, batch: Batch, generator: torch.Generator) -> dict[str, Tensor]:
         """Term "blind", or "likelihood" of a noise model, of a batch of shape (B, C, [Z,] Y, X)."""
         x, valid = batch.x, batch.valid
-        # pixels that do not count have been filled with their neighbours' values, which must not see themselves there
-        seen = x if valid is None else x * valid
+        # neighbours of a pixel that was filled with their values must not see themselves there
+        seen = x if batch.filled is None else x * ~batch.filled
         if not isinstance(network, Noise):
             return {"blind": mean_square(network(seen) - x, valid)}
         loss = network.loss(seen, *network.prior(seen))
