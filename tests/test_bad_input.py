@@ -186,7 +186,7 @@ USAGE: list[tuple[str, Make, tuple[str, ...], tuple[str, ...]]] = [
     ("lambda of letters", nothing, (*TO, "--lambda-inv", "abc"), ("lambda_inv=abc", "'auto' or a valid number")),
     ("no steps", nothing, (*TO, "--steps", "0"), ("steps=0", "greater than or equal to 1")),
     ("steps of letters", nothing, (*TO, "--steps", "x"), ("'--steps'", "valid integer", "--help")),
-    ("unknown preset", nothing, (*TO, "--preset", "slow"), ("preset=slow", "'fast' or 'paper'")),
+    ("unknown preset", nothing, (*TO, "--preset", "slow"), ("preset=slow", "'fast', 'best' or 'paper'")),
     ("unknown setting", nothing, (*TO, "--set", "speed=9"), ("--set speed", "there are preset, method")),
     ("setting without value", nothing, (*TO, "--set", "batch"), ("--set batch", "NAME=VALUE")),
     ("wrong setting", nothing, (*TO, "--set", "batch=few"), ("batch=few", "valid integer")),

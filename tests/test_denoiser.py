@@ -257,6 +257,9 @@ def test_presets_are_filled_in_under_what_is_given():
     assert Config(preset="paper", minutes=3.0).steps is None
     assert Config(preset="paper", features=8).features == 8
     assert Config(**paper.model_dump()) == paper
+    best = Config(preset="best")
+    assert best.features > Config().features and best.minutes == 60
+    assert Config(preset="best", steps=5).minutes is None
     assert Config(preset="paper", sigma=25.0).lambda_inv == "auto"
     names, _ = get_args(Config.model_fields["fill"].annotation)
     assert set(get_args(names)) == set(FILLS)

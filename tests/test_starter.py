@@ -29,10 +29,30 @@ def test_the_default_networks_in_2d_have_one(channels):
 
 @pytest.mark.parametrize(
     ("dims", "channels", "options"),
-    [(3, 1, {}), (2, 2, {}), (2, 1, {"features": 8}), (2, 1, {"levels": 2}), (2, 1, {"finest_skip": False})],
+    [
+        (3, 1, {}),
+        (2, 2, {}),
+        (2, 1, {"features": 8}),
+        (2, 1, {"features": 24}),
+        (2, 1, {"features": 32, "block": "residual"}),
+        (2, 1, {"features": 32, "finest_skip": False}),
+        (2, 1, {"levels": 2}),
+        (2, 1, {"finest_skip": False}),
+    ],
 )
 def test_other_networks_have_none(dims, channels, options):
     assert not starter.begin(UNet(dims, channels, **{"features": 16, "levels": 3, "block": "plain"} | options))
+
+
+@pytest.mark.parametrize(("channels", "features"), [(1, 32), (3, 48)])
+def test_a_wider_network_begins_as_the_same_function(channels, features):
+    narrow, wide = (UNet(2, channels, features=width, levels=3, block="plain") for width in (16, features))
+    assert starter.begin(narrow) and starter.begin(wide)
+    x = torch.randn(1, channels, 32, 32)
+    torch.testing.assert_close(narrow.eval()(x), wide.eval()(x), rtol=0, atol=1e-5)
+    wide.train()(x).square().sum().backward()
+    gradients = wide.encoder[1][0].weight.grad
+    assert not torch.equal(gradients[0], gradients[1])  # copies do not stay copies
 
 
 def test_they_are_small():

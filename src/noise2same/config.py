@@ -14,6 +14,7 @@ from noise2same.errors import InputError
 
 PRESETS: dict[str, dict[str, Any]] = {
     "fast": {},
+    "best": {"features": 32, "minutes": 60.0},
     "paper": {
         "lambda_inv": 2.0,
         "invariance": "whole",
@@ -46,8 +47,11 @@ class Config(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid")
 
     preset: Annotated[
-        Literal["fast", "paper"],
-        Field(description="fast: minutes on a CPU. paper: the paper's own network and 50,000 steps, for a GPU."),
+        Literal["fast", "best", "paper"],
+        Field(
+            description="fast: minutes on a CPU. best: a wider network, up to an hour. paper: the paper's own network "
+            "and 50,000 steps, for a GPU."
+        ),
     ] = "fast"
     method: Annotated[str, Field(description="How to learn; noise2same methods lists all.")] = "noise2same"
 

@@ -107,11 +107,10 @@ class Patches:
     def draw(self, generator: torch.Generator, *, held: bool = False) -> Batch:
         """Draw the next batch: to train on, or `held`, where the pixels that are kept out of training are the valid."""
         index, image = self._indices(generator)
-        x, target, filled, kept = (
-            None if pixels is None else self._gather(pixels, index)
-            for pixels in (self.pixels, self.targets, self.filled, self.held)
+        x = self._gather(self.pixels, index)
+        target, filled, kept = (
+            None if pixels is None else self._gather(pixels, index) for pixels in (self.targets, self.filled, self.held)
         )
-        assert x is not None
         valid = None if filled is None else ~filled
         if kept is not None:
             valid = (kept == held).expand_as(x) if valid is None else (kept == held) & valid
