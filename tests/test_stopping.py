@@ -65,13 +65,17 @@ def test_is_done_when_a_doubling_of_the_steps_buys_nothing(pair):
     assert not watching.due(FIRST) and watching.due(10**6)
 
 
-def test_worse_weights_are_not_kept(pair):
+@pytest.mark.parametrize("course", [(0.8, 3.0), (3.0, 0.8), (2.0, 0.8, 3.0)])
+def test_worse_weights_are_not_kept(pair, course):
     watching, network = rule(pair[1]), nn.Conv2d(1, 1, 1)
-    good, bad = ({"weight": torch.full((1, 1, 1, 1), w), "bias": torch.zeros(1)} for w in (0.8, 3.0))
-    for before, after in ((good, bad), (bad, good)):
-        network.load_state_dict(after)
-        watching.keep_better(network, before)
-        assert network.weight.item() == pytest.approx(0.8)
+    for share in course[:-1]:
+        network.load_state_dict({"weight": torch.full((1, 1, 1, 1), share), "bias": torch.zeros(1)})
+        watching.is_done(network)
+    resumed = rule(pair[1])
+    resumed.load(watching.state())
+    network.weight.data.fill_(course[-1])
+    resumed.keep_best(network)
+    assert network.weight.item() == pytest.approx(0.8)
 
 
 def test_training_ends_before_its_budget_and_denoises():

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from copy import deepcopy
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -56,27 +57,41 @@ class StopRule:
         ]
         self.variance = torch.stack(means).mean()
         self.errors: list[float] = []
+        self.least, self.best = math.inf, dict[str, Tensor]()
 
     def due(self, step: int) -> bool:
         """Whether it is time for the next estimate."""
         return step >= FIRST * 2 ** (len(self.errors) / PER_DOUBLING)
 
+    def state(self) -> dict[str, Any]:
+        """What a run that is stopped must remember, for `load`."""
+        return {name: getattr(self, name) for name in ("errors", "least", "best")}
+
+    def load(self, state: dict[str, Any]) -> None:
+        """Go on from a `state`."""
+        vars(self).update(state)
+
+    def note(self, network: nn.Module) -> float:
+        """Estimated error of a network, whose weights are remembered if they are the best so far."""
+        error = self.error(network)
+        if error < self.least:
+            self.least, self.best = error, deepcopy(network.state_dict())
+        return error
+
     def is_done(self, network: nn.Module) -> bool:
         """Estimate the error of a network once more; whether the last doubling of steps was not worth it."""
-        self.errors.append(self.error(network))
+        self.errors.append(self.note(network))
         if len(self.errors) <= PER_DOUBLING:
             return False
         before, now = self.errors[-1 - PER_DOUBLING], self.errors[-1]
         least = 0.02 * float(self.variance)  # below which the estimate is not exact enough to divide by
         return 10 * math.log10(max(before, least) / max(now, least)) < GAIN
 
-    def keep_better(self, network: nn.Module, before: dict[str, Tensor]) -> None:
-        """Give a network back the weights it had before, if its error is estimated to have been smaller."""
+    def keep_best(self, network: nn.Module) -> None:
+        """Give a network back the best weights it had, if its error is estimated to have been smaller then."""
         network.to(self.variance.device)  # from which Lightning takes it at the end
-        now, error = deepcopy(network.state_dict()), self.error(network)
-        network.load_state_dict(before)
-        if error < self.error(network):
-            network.load_state_dict(now)
+        if self.best and self.error(network) > self.least:
+            network.load_state_dict(self.best)
 
     @torch.no_grad()
     def error(self, network: nn.Module) -> float:

@@ -11,7 +11,6 @@ import time
 import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext
-from copy import deepcopy
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -75,8 +74,8 @@ def fit(
 ) -> Summary:
     """Train `network` in place until it is done, the budget of `config` is used up or the user presses Ctrl-C.
 
-    A network that has been trained before (`method.warm`) is changed less, and not at all if that is estimated to make
-    it worse.
+    It ends with the best weights it had, as far as that can be estimated. A network that has been trained before
+    (`method.warm`) is changed less, and not at all if that makes it worse.
 
     Parameters
     ----------
@@ -94,8 +93,7 @@ def fit(
     """
     if method.warm:
         config = config.model_copy(update={"learning_rate": WARM_RATE * config.learning_rate, "settle": 0.0})
-    before = deepcopy(lay_out(network, device).state_dict())
-    module = Training(network, method, patches, config, checkpoint, watch)
+    module = Training(lay_out(network, device), method, patches, config, checkpoint, watch)
     torch.set_float32_matmul_precision("high")
     with quiet_lightning(), stop_on_signal(module):
         trainer = lightning.Trainer(
@@ -123,8 +121,8 @@ def fit(
             raise
     if module.average is not None:
         network.load_state_dict(module.average.module.state_dict())
-    if method.warm and module.rule is not None:
-        module.rule.keep_better(network, before)
+    if module.rule is not None:
+        module.rule.keep_best(network)
     return Summary(
         trainer.global_step,
         module.elapsed,
@@ -160,7 +158,7 @@ class Training(lightning.LightningModule):
         self.interrupted = False
         self.progress = 0.0
         self.rule: StopRule | None = None
-        self.rule_errors: list[float] = []
+        self.rule_state: dict[str, Any] = {}
         self.done_at: float | None = None  # share of the budget
         self.terms: dict[str, Tensor] = {}
         self.history: list[dict[str, float]] = []
@@ -182,7 +180,9 @@ class Training(lightning.LightningModule):
             self.generator.manual_seed(self.config.seed + 1000 * self.global_rank + 1_000_003 * self.global_step)
         if self.trainer.is_global_zero:
             self.rule = StopRule(self.patches, self.method.facts, self.config.seed)
-            self.rule.errors = self.rule_errors
+            self.rule.load(self.rule_state)
+            if self.method.warm and not self.rule_state:
+                self.rule.note(self._predicting())
         self.started = time.monotonic() - self.elapsed
         self.handle_signals()  # again: Lightning has put its own handler of SIGTERM before ours
 
@@ -245,7 +245,7 @@ class Training(lightning.LightningModule):
         checkpoint["noise2same"] = {
             "elapsed": self.elapsed,
             "progress": self.progress,
-            "errors": self.rule_errors,
+            "rule": {} if self.rule is None else self.rule.state(),
             "done_at": self.done_at,
             "generator": self.generator.get_state(),
             "terms": self.terms,
@@ -256,7 +256,7 @@ class Training(lightning.LightningModule):
         state = checkpoint["noise2same"]
         self.elapsed, self.progress = state["elapsed"], state["progress"]
         self.generator_state, self.terms = state["generator"], state["terms"]
-        self.rule_errors, self.done_at, self.history = state["errors"], state["done_at"], state["history"]
+        self.rule_state, self.done_at, self.history = state["rule"], state["done_at"], state["history"]
 
     def _save(self, path: Path) -> None:
         """Write the state of the run to `path`, whole or not at all; only the first worker writes."""
