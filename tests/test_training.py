@@ -72,6 +72,26 @@ def test_the_history_tells_how_it_went():
     assert any("error" in point for point in outcome.history)  # of the stop rule, from step 200 on
 
 
+def test_one_bright_patch_does_not_ruin_what_was_learned():
+    class Method(Noise2Same):
+        """The loss of one step is a million times that of the others."""
+
+        left = 10
+
+        def __call__(self, network, batch, generator):
+            self.left -= 1
+            terms = super().__call__(network, batch, generator)
+            return {name: 1e6 * term if self.left == 0 else term for name, term in terms.items()}
+
+    def changed_by(clip):
+        config = Config(steps=14, batch=4, patch=16, ema=0.0, clip=clip)
+        (plain, _), (spoilt, _) = (run(method(config, FACTS), config=config) for method in (Noise2Same, Method))
+        names = [name for name in plain if name.endswith("weight")]
+        return float(sum((plain[name] - spoilt[name]).abs().sum() for name in names))
+
+    assert changed_by(2.0) < 0.5 * changed_by(0.0)
+
+
 def test_batch_norm_keeps_its_statistics_for_the_rest_of_the_run():
     def batches_seen(settle):
         weights, _ = run(config=Config(steps=12, batch=4, patch=16, ema=0.0, settle=settle))

@@ -29,6 +29,7 @@ PRESETS: dict[str, dict[str, Any]] = {
         "batch": 64,
         "learning_rate": 4e-4,
         "schedule": "halving",
+        "clip": 0.0,
         "ema": 0.0,
         "settle": 1.0,
         "normalization": "image",
@@ -127,6 +128,10 @@ class Config(BaseModel):
         Literal["cosine", "halving"],
         Field(description="Learning rate over the budget: warm-up and cosine to zero, or ten times halved."),
     ] = "cosine"
+    clip: Annotated[
+        float,
+        Field(ge=0, description="Largest norm of a step's gradient; 0: any. Rare bright patches have a large one."),
+    ] = 2.0
     ema: Annotated[
         float, Field(ge=0, lt=1, description="Decay per step of the averaged weights that predict; 0: the last ones.")
     ] = 0.999

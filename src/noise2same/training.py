@@ -213,6 +213,10 @@ class Training(lightning.LightningModule):
             self.log_dict(terms)
         return torch.stack(list(terms.values())).sum()
 
+    def on_before_optimizer_step(self, optimizer: torch.optim.Optimizer) -> None:
+        if self.config.clip:  # not by Lightning, which refuses a fused optimiser on a GPU
+            nn.utils.clip_grad_norm_(self.network.parameters(), self.config.clip)
+
     def on_train_batch_end(self, outputs: Any, batch: Any, batch_idx: int) -> None:
         if self.average is not None:
             self.average.update_parameters(self.network)
