@@ -11,7 +11,7 @@ from noise2same.config import Config
 from noise2same.errors import InputError
 from noise2same.masking import stratified, surroundings, widened
 from noise2same.methods import Facts
-from noise2same.methods.noise2same import Noise2Same
+from noise2same.methods.noise2same import Noise2Same, skewness
 from noise2same.patches import Batch
 from noise2same.risk import covariance, covariance_of_draws, shared, small_change
 
@@ -165,6 +165,34 @@ def test_the_variance_of_photon_noise_is_that_half_way(generator):
         change = small_change(variance, None, generator)
         found.append(covariance(change, (x + change).square() - x.square(), variance.mean()).item())
     assert found == pytest.approx([21_600, 20_800, 20_000], rel=0.01)
+
+
+@pytest.mark.parametrize(
+    ("detector", "skewed"), [("photons", 1.0), ("photomultiplier", 1.5), ("read-out too", 0.5), ("gaussian", 0.0)]
+)
+def test_the_variance_is_as_far_from_the_clean_image_as_noise_is_skewed(generator, detector, skewed):
+    """Cov(x², x) = 2 y v + κ₃ for noise of the variance v = a y + b and the third moment κ₃."""
+    gain, clean = 4.0, torch.full((16, 1, 256, 256), 50.0)
+    photons = torch.poisson(clean / gain, generator=generator)
+    offset = 0.0
+    if detector == "photons":
+        x = gain * photons
+    elif detector == "photomultiplier":  # electrons are multiplied in many random steps, which doubles the variance
+        photons = torch.poisson(2 * clean / gain, generator=generator)
+        x = gain / 2 * torch._standard_gamma(photons.clamp(min=1e-6), generator=generator)
+    elif detector == "read-out too":
+        offset = gain * 50.0
+        x = gain * photons + offset**0.5 * torch.randn(clean.shape, generator=generator)
+    else:
+        x = clean + (gain * clean).sqrt() * torch.randn(clean.shape, generator=generator)
+    noise = x - clean
+    found = skewness(noise, Facts(2, 1, slope=gain), None)
+    assert found.item() == pytest.approx(skewed, abs=0.05)
+    variance = (gain * (clean + found / 2 * noise) + offset).clamp(min=1e-3)
+    change = small_change(variance, None, generator)
+    response = (x + change).square() - x.square()
+    expected = (noise * x.square()).mean().item()
+    assert covariance(change, response, variance.mean()).item() == pytest.approx(expected, rel=0.01)
 
 
 @pytest.mark.parametrize(

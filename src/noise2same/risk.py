@@ -4,7 +4,8 @@ r"""The error against clean images that nobody has, from noisy ones: equation 1 
           Cov(f_j, x_j) = E[\sigma_j^2\,\partial f_j/\partial x_j]
 
 for independent noise that is Gaussian with the variance :math:`\sigma_j^2` at pixel j, and to first order for noise
-whose variance grows with the intensity; to second order for photons, if the variance is that half-way between x and y.
+whose variance grows with the intensity; to second order for photons, if the variance is that half-way between x and y,
+and for noise that is more skewed, or less, if it is that nearer to x, or to y.
 The derivative is measured: all pixels are changed a little, each up or down at random, so that what an output feels of
 other pixels than its own is zero on average.
 

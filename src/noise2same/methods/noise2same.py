@@ -20,6 +20,8 @@ from noise2same.risk import block_sums, covariance, covariance_of_draws, shared,
 
 MOST = 0.97
 """Share of the noise in how far pixels are from what their neighbours tell, at most: those never tell all."""
+OUTLIER = 6.0
+"""Standard deviations beyond which a pixel's deviation is taken for a structure that is not learned yet."""
 USUAL = 0.25
 """Share of all blocks' ratio of deviations to noise in that of one, which is of few pixels."""
 
@@ -157,11 +159,14 @@ class Noise2Same(Method):
     def _of_responses(self, network: nn.Module, batch: Batch, generator: torch.Generator) -> dict[str, Tensor]:
         """The covariance of output and noise of a known kind and level, by Stein's identity (`risk.py`).
 
-        The variance of photon noise is taken half-way between the noisy and the denoised image. What pays where the
-        variance is overestimated, to move against the noise, does not pay: the best output never does.
+        The variance of photon noise is taken between the noisy and the denoised image, as far from the latter as noise
+        is skewed. What pays where the variance is overestimated, to move against the noise, does not pay: the best
+        output never does.
         """
         x, f_x = batch.x, network(batch.x)
-        variance = self.facts.variance((x + f_x.detach()) / 2, batch.strength)
+        clean, noise = f_x.detach(), x - f_x.detach()
+        between = clean + skewness(noise, self.facts, batch.valid) / 2 * noise
+        variance = self.facts.variance(between, batch.strength)
         change = small_change(variance, batch.valid, generator)
         correlation = self.facts.correlation if any(self.extent) else ()
         response = network(x + shared(change, variance, correlation)) - f_x
@@ -187,6 +192,21 @@ class Noise2Same(Method):
         f_one, f_other = network(torch.cat([one, other])).chunk(2)
         term = covariance_of_draws(one, f_one, other, f_other, j)
         return {"reconstruction": mean_square(f_x - x, batch.valid), "covariance": 2 * term}
+
+
+def skewness(noise: Tensor, facts: Facts, valid: Tensor | None) -> Tensor:
+    """Third moment of noise over that of photon noise of the same variance, whose slope it is; from 0 to 2.
+
+    1 for photons alone, less where a detector adds noise of its own, and more where it multiplies them, as electron- or
+    photomultipliers do: 1.5 in theory. Outliers do not count.
+    """
+    squares = noise.square()
+    usual = squares <= OUTLIER**2 * squares.mean()
+    if valid is not None:
+        usual = usual & valid
+    squares = squares * usual
+    skewed = (squares * noise).sum() / (max(facts.slope, 1e-6) * squares.sum()).clamp(min=1e-12)
+    return skewed.clamp(0.0, 2.0)
 
 
 def check_told(config: Config) -> None:
