@@ -59,7 +59,7 @@ def test_invalid_pixels_do_not_count(pair):
 
 def test_is_done_when_a_doubling_of_the_steps_buys_nothing(pair):
     watching, told = rule(pair[1]), []
-    for share in [0.9, 0.7, 0.5, 0.4, 0.35] + (PER_DOUBLING + 1) * [0.34]:
+    for share in [0.9, 0.7, 0.5, 0.4, 1.0, 0.35] + (PER_DOUBLING + 2) * [0.34]:  # one bad moment does not end it
         told.append(watching.is_done(Mix(share)))
     assert told == [False] * (len(told) - 1) + [True]
     assert not watching.due(FIRST) and watching.due(10**6)
@@ -84,5 +84,5 @@ def test_training_ends_before_its_budget_and_denoises():
     noisy = gaussian(clean, 25, np.random.default_rng(0))
     model = Denoiser(Config(steps=1500, patch=32)).fit(noisy, progress=False)
     assert model.summary["stopped_early"] and not model.summary["interrupted"]
-    assert 2 * FIRST < model.summary["steps"] < 1000
+    assert 2 * FIRST < model.summary["steps"] < 1300
     assert psnr(clean, model.denoise(noisy), data_range=255) > psnr(clean, noisy, data_range=255) + 4

@@ -26,6 +26,8 @@ GAIN = 0.05
 class StopRule:
     """Ends training when a doubling of its steps bought less than `GAIN` dB of the error against the clean images.
 
+    Twice in a row, and by the best of each doubling: while the learning rate is high, single moments are bad.
+
     The loss on noisy images cannot tell, as most of it is the noise; the estimate of `risk.py` can, on pixels that are
     not trained on: noise that is learned by heart looks like signal. Patches and change are drawn once: so what differs
     between two estimates is the network alone, and a wrong noise level cancels in their difference to first order.
@@ -81,11 +83,15 @@ class StopRule:
     def is_done(self, network: nn.Module) -> bool:
         """Estimate the error of a network once more; whether the last doubling of steps was not worth it."""
         self.errors.append(self.note(network))
-        if len(self.errors) <= PER_DOUBLING:
+        if len(self.errors) <= PER_DOUBLING + 1:
             return False
-        before, now = self.errors[-1 - PER_DOUBLING], self.errors[-1]
+        return self._gain(self.errors) < GAIN and self._gain(self.errors[:-1]) < GAIN
+
+    def _gain(self, errors: list[float]) -> float:
+        """By how many dB the lowest error of the last doubling of steps is below the lowest before it."""
         least = 0.02 * float(self.variance)  # below which the estimate is not exact enough to divide by
-        return 10 * math.log10(max(before, least) / max(now, least)) < GAIN
+        before, now = (max(min(part), least) for part in (errors[:-PER_DOUBLING], errors[-PER_DOUBLING:]))
+        return 10 * math.log10(before / now)
 
     def keep_best(self, network: nn.Module) -> None:
         """Give a network back the best weights it had, if its error is estimated to have been smaller then."""
