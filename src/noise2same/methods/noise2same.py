@@ -195,10 +195,10 @@ class Noise2Same(Method):
 
 
 def skewness(noise: Tensor, facts: Facts, valid: Tensor | None) -> Tensor:
-    """Third moment of noise over that of photon noise of the same variance, whose slope it is; from 0 to 2.
+    """Third moment of noise over that of photon noise of the same variance, whose slope it is; from 0 to 1.5.
 
     1 for photons alone, less where a detector adds noise of its own, and more where it multiplies them, as electron- or
-    photomultipliers do: 1.5 in theory. Outliers do not count.
+    photomultipliers do: 1.5 in theory. More than that is of noise that is learned by heart. Outliers do not count.
     """
     squares = noise.square()
     usual = squares <= OUTLIER**2 * squares.mean()
@@ -206,7 +206,7 @@ def skewness(noise: Tensor, facts: Facts, valid: Tensor | None) -> Tensor:
         usual = usual & valid
     squares = squares * usual
     skewed = (squares * noise).sum() / (max(facts.slope, 1e-6) * squares.sum()).clamp(min=1e-12)
-    return skewed.clamp(0.0, 2.0)
+    return skewed.clamp(0.0, 1.5)
 
 
 def check_told(config: Config) -> None:
