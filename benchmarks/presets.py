@@ -43,7 +43,7 @@ CANDIDATES: dict[str, dict[str, Any]] = {
 }
 
 
-def measure(name: str, minutes: float, alone: bool) -> dict[str, Any]:
+def measure(name: str, minutes: float) -> dict[str, Any]:
     torch.set_num_threads(1)
     rng = np.random.default_rng(0)
     clean, test = record.grey_images("bsd/Train400"), record.grey_images("bsd/BSD68")
@@ -51,32 +51,28 @@ def measure(name: str, minutes: float, alone: bool) -> dict[str, Any]:
     settings = {"noise_model": "none", **CANDIDATES[name], **record.FAIR}
     model = Denoiser(Config(minutes=minutes, **settings)).fit(noisy, progress=False)
     scores = [psnr(y, model.denoise(x), data_range=255) for y, x in list(zip(test, test_noisy, strict=True))[::3]]
-    row = {
+    camera = data.camera().astype(np.float32)
+    one = gaussian(camera, 25, rng)
+    alone = Denoiser(Config(minutes=minutes / 2, **settings)).fit(one, progress=False)
+    return {
         "candidate": name,
         "BSD68 (dB)": round(float(np.mean(scores)), 2),
         "BSD68 steps": model.summary["steps"],
+        "camera alone (dB)": round(psnr(camera, alone.denoise(one), data_range=255), 2),
+        "camera steps": alone.summary["steps"],
         "λ": round(model.summary["lambda_inv"], 3),
     }
-    if alone:
-        camera = data.camera().astype(np.float32)
-        one = gaussian(camera, 25, rng)
-        model = Denoiser(Config(minutes=minutes / 2, **settings)).fit(one, progress=False)
-        row["camera alone (dB)"] = round(psnr(camera, model.denoise(one), data_range=255), 2)
-        row["camera steps"] = model.summary["steps"]
-    return row
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--minutes", type=float, default=2)
     parser.add_argument("--candidates", nargs="+", choices=list(CANDIDATES), default=list(CANDIDATES))
-    parser.add_argument("--alone", action=argparse.BooleanOptionalAction, default=True, help="one image alone, too")
     parser.add_argument("--name", default="presets", help="of the files that are written")
     arguments = parser.parse_args()
     minutes = arguments.minutes
-    rows = record.side_by_side(partial(measure, minutes=minutes, alone=arguments.alone), arguments.candidates)
-    camera = f", {minutes / 2:g} for camera" if arguments.alone else ""
-    text = f"# Choosing a preset\n\n{minutes:g} minutes for BSD68{camera}, on one thread each."
+    rows = record.side_by_side(partial(measure, minutes=minutes), arguments.candidates)
+    text = f"# Choosing a preset\n\n{minutes:g} minutes for BSD68, {minutes / 2:g} for camera, on one thread each."
     record.write(arguments.name, rows, text)
 
 
