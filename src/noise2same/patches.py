@@ -25,6 +25,8 @@ class Batch(NamedTuple):
     """What a supervised method learns to predict, aligned with `x`."""
     valid: Tensor | None = None
     """False on pixels that must not enter a loss: without a value, or kept out of training; None where all may."""
+    held: Tensor | None = None
+    """True on pixels that are kept out of training, and have a value; None where none is."""
     filled: Tensor | None = None
     """True where a pixel was NaN or infinite, and has its neighbours' value instead; None where none was."""
     strength: Tensor | None = None
@@ -113,9 +115,10 @@ class Patches:
         )
         valid = None if filled is None else ~filled
         if kept is not None:
-            valid = (kept == held).expand_as(x) if valid is None else (kept == held) & valid
+            kept, others = (part.expand_as(x) if valid is None else part & valid for part in (kept, ~kept))
+            valid = kept if held else others
         strength = None if self.strengths is None else self.strengths[image].reshape(-1, *[1] * (x.ndim - 1))
-        return Batch(x, target, valid, filled, strength)
+        return Batch(x, target, valid, kept, filled, strength)
 
     def _indices(self, generator: torch.Generator) -> tuple[Tensor, Tensor]:
         """Positions in the array of all pixels of a random, augmented batch, (B, [Z,] Y, X), and the images, (B,)."""

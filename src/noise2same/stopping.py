@@ -11,7 +11,7 @@ from torch import Tensor, nn
 
 from noise2same.methods.method import Facts, mean_square
 from noise2same.patches import Patches
-from noise2same.risk import covariance, shared, small_change
+from noise2same.risk import between, covariance, shared, small_change
 
 BATCHES = 32
 """How many batches of patches the error is estimated on, always the same ones."""
@@ -43,19 +43,21 @@ class StopRule:
     """
 
     def __init__(self, patches: Patches, facts: Facts, seed: int) -> None:
+        self.facts = facts
         generator = torch.Generator(patches.device).manual_seed(seed)
         self.batches = [patches.draw(generator, held=True) for _ in range(BATCHES)]
-        variances = [facts.variance(batch.x, batch.strength) for batch in self.batches]
+        self.variances = [facts.variance(batch.x, batch.strength) for batch in self.batches]
         self.changes = [
             small_change(variance, batch.valid, generator)
-            for batch, variance in zip(self.batches, variances, strict=True)
+            for batch, variance in zip(self.batches, self.variances, strict=True)
         ]
         self.inputs = [
             batch.x + shared(change, variance, facts.correlation)
-            for batch, change, variance in zip(self.batches, self.changes, variances, strict=True)
+            for batch, change, variance in zip(self.batches, self.changes, self.variances, strict=True)
         ]
         means = [
-            mean_square(variance.sqrt(), batch.valid) for batch, variance in zip(self.batches, variances, strict=True)
+            mean_square(variance.sqrt(), batch.valid)
+            for batch, variance in zip(self.batches, self.variances, strict=True)
         ]
         self.variance = torch.stack(means).mean()
         self.errors: list[float] = []
@@ -105,10 +107,11 @@ class StopRule:
         was_training = network.training
         network.eval()
         squares, responses = [], []
-        for batch, changed in zip(self.batches, self.inputs, strict=True):
+        for batch, changed, noisy in zip(self.batches, self.inputs, self.variances, strict=True):
             f_x = network(batch.x)
             squares.append(mean_square(f_x - batch.x, batch.valid))
-            responses.append(network(changed) - f_x)
+            variance = self.facts.variance(between(batch.x, f_x, self.facts.slope, batch.valid), batch.strength)
+            responses.append((network(changed) - f_x) * variance / noisy)  # the change is as large as the noise at x
         network.train(was_training)
         dependence = covariance(torch.stack(self.changes), torch.stack(responses), self.variance)
         return float(torch.stack(squares).mean() - self.variance + 2 * dependence)

@@ -16,12 +16,10 @@ from noise2same.methods.method import METHOD_SETTINGS, Facts, Method, mean_squar
 from noise2same.noise.diagnose import MODELS
 from noise2same.noise.simulate import draw
 from noise2same.patches import Batch
-from noise2same.risk import block_sums, covariance, covariance_of_draws, shared, small_change
+from noise2same.risk import between, block_sums, covariance, covariance_of_draws, shared, small_change
 
 MOST = 0.97
 """Share of the noise in how far pixels are from what their neighbours tell, at most: those never tell all."""
-OUTLIER = 6.0
-"""Standard deviations beyond which a pixel's deviation is taken for a structure that is not learned yet."""
 USUAL = 0.25
 """Share of all blocks' ratio of deviations to noise in that of one, which is of few pixels."""
 
@@ -159,14 +157,12 @@ class Noise2Same(Method):
     def _of_responses(self, network: nn.Module, batch: Batch, generator: torch.Generator) -> dict[str, Tensor]:
         """The covariance of output and noise of a known kind and level, by Stein's identity (`risk.py`).
 
-        The variance of photon noise is taken between the noisy and the denoised image, as far from the latter as noise
-        is skewed. What pays where the variance is overestimated, to move against the noise, does not pay: the best
-        output never does.
+        How skewed photon noise is, pixels tell that are not trained on, if there are any. What pays where the variance
+        is overestimated, to move against the noise, does not pay: the best output never does.
         """
         x, f_x = batch.x, network(batch.x)
-        clean, noise = f_x.detach(), x - f_x.detach()
-        between = clean + skewness(noise, self.facts, batch.valid) / 2 * noise
-        variance = self.facts.variance(between, batch.strength)
+        honest = batch.valid if batch.held is None else batch.held
+        variance = self.facts.variance(between(x, f_x.detach(), self.facts.slope, honest), batch.strength)
         change = small_change(variance, batch.valid, generator)
         correlation = self.facts.correlation if any(self.extent) else ()
         response = network(x + shared(change, variance, correlation)) - f_x
@@ -192,21 +188,6 @@ class Noise2Same(Method):
         f_one, f_other = network(torch.cat([one, other])).chunk(2)
         term = covariance_of_draws(one, f_one, other, f_other, j)
         return {"reconstruction": mean_square(f_x - x, batch.valid), "covariance": 2 * term}
-
-
-def skewness(noise: Tensor, facts: Facts, valid: Tensor | None) -> Tensor:
-    """Third moment of noise over that of photon noise of the same variance, whose slope it is; from 0 to 1.5.
-
-    1 for photons alone, less where a detector adds noise of its own, and more where it multiplies them, as electron- or
-    photomultipliers do: 1.5 in theory. More than that is of noise that is learned by heart. Outliers do not count.
-    """
-    squares = noise.square()
-    usual = squares <= OUTLIER**2 * squares.mean()
-    if valid is not None:
-        usual = usual & valid
-    squares = squares * usual
-    skewed = (squares * noise).sum() / (max(facts.slope, 1e-6) * squares.sum()).clamp(min=1e-12)
-    return skewed.clamp(0.0, 1.5)
 
 
 def check_told(config: Config) -> None:
