@@ -66,6 +66,8 @@ def test_they_are_small():
     [
         ({}, True),
         ({"sigma": 25.0}, True),
+        ({"noise_model": "none"}, True),
+        ({"invariance": "whole"}, False),
         ({"from_scratch": True}, False),
         ({"lambda_inv": 2.0}, False),
         ({"method": "noise2void"}, False),

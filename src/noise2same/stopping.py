@@ -15,8 +15,8 @@ from noise2same.risk import between, covariance, shared, small_change
 
 BATCHES = 32
 """How many batches of patches the error is estimated on, always the same ones."""
-FIRST = 200
-"""Step of the first estimate."""
+FIRST, FIRST_WARM = 600, 200
+"""Step of the first estimate, from scratch, where learning is fast and unsteady before, and of a trained network."""
 PER_DOUBLING = 4
 """Estimates while the number of steps doubles."""
 GAIN = 0.05
@@ -40,10 +40,12 @@ class StopRule:
         Uses what they say of the noise.
     seed : int
         Of the patches to judge by.
+    warm : bool
+        Whether the network was trained before.
     """
 
-    def __init__(self, patches: Patches, facts: Facts, seed: int) -> None:
-        self.facts = facts
+    def __init__(self, patches: Patches, facts: Facts, seed: int, *, warm: bool = False) -> None:
+        self.facts, self.first = facts, FIRST_WARM if warm else FIRST
         generator = torch.Generator(patches.device).manual_seed(seed)
         self.batches = [patches.draw(generator, held=True) for _ in range(BATCHES)]
         self.variances = [facts.variance(batch.x, batch.strength) for batch in self.batches]
@@ -65,7 +67,7 @@ class StopRule:
 
     def due(self, step: int) -> bool:
         """Whether it is time for the next estimate."""
-        return step >= FIRST * 2 ** (len(self.errors) / PER_DOUBLING)
+        return step >= self.first * 2 ** (len(self.errors) / PER_DOUBLING)
 
     def state(self) -> dict[str, Any]:
         """What a run that is stopped must remember, for `load`."""

@@ -179,7 +179,7 @@ class Training(lightning.LightningModule):
         else:  # workers draw different patches, also after a resume
             self.generator.manual_seed(self.config.seed + 1000 * self.global_rank + 1_000_003 * self.global_step)
         if self.trainer.is_global_zero:
-            self.rule = StopRule(self.patches, self.method.facts, self.config.seed)
+            self.rule = StopRule(self.patches, self.method.facts, self.config.seed, warm=self.method.warm)
             self.rule.load(self.rule_state)
             if self.method.warm and not self.rule_state:
                 self.rule.note(self._predicting())

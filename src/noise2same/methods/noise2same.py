@@ -64,12 +64,13 @@ class Noise2Same(Method):
         model = config.noise_model
         own = self.settings - {"sigma", "gain"}
         plain = all(getattr(config, name) == Config.model_fields[name].default for name in own)
-        # the bound was better in trials with volumes, and by far with photon noise that pixels share
-        helps = facts.usable and (not facts.slope if any(facts.correlation) else facts.dims == 2)
+        # the bound was better in trials with volumes, and with real photon noise, which is not ideal
+        helps = facts.usable and not facts.slope and (facts.dims == 2 or any(facts.correlation))
         self.knows = model in MODELS or (model == "auto" and plain and helps)
         """Whether the covariance is computed from level and kind of the noise, and not bounded."""
-        self.adapts = self.knows
         auto = config.lambda_inv == "auto"
+        alike = facts.simulator is None and facts.kind not in ("impulse", "unknown")  # to what the starter has seen
+        self.adapts = self.knows or (auto and config.invariance == "along" and alike)
         self.lambda_inv = min(max(2 * facts.sigma, 1e-3), 2.0) if auto else float(config.lambda_inv)
         self.bound = replace(facts, sigma=self.lambda_inv / 2, slope=facts.slope if auto else 0.0)
         self.extent = tuple(map(len, facts.correlation)) if config.structure == "auto" else config.structure
@@ -87,7 +88,8 @@ class Noise2Same(Method):
         if self.knows:
             kind, how = (self.facts.kind, "as the images show") if told == "auto" else (told, "as told")
             return f"; {kind} noise{shared}, {how}"
-        why = f" for noise that looks {self.facts.kind}" if told == "auto" and not self.facts.usable else ""
+        unlike = told == "auto" and (self.facts.slope or not self.facts.usable)
+        why = f" for noise that looks {self.facts.kind}" if unlike else ""
         return f"; no noise model{why}{shared}"
 
     def __call__(self, network: nn.Module, batch: Batch, generator: torch.Generator) -> dict[str, Tensor]:
