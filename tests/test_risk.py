@@ -199,7 +199,7 @@ def test_the_variance_is_as_far_from_the_clean_image_as_noise_is_skewed(generato
     ("slope", "correlation", "dims", "knows"),
     [
         (0.0, (), 2, True),
-        (0.1, (), 2, False),
+        (0.1, (), 2, True),
         (0.0, CORRELATION, 2, True),
         (0.1, CORRELATION, 2, False),
         (0.1, (), 3, False),

@@ -108,8 +108,10 @@ def test_noise_that_is_alike_is_not_told_of_each():
     assert prepare(small, Config()).strengths is None
 
 
-@pytest.mark.parametrize("kind", ["gaussian", "shared", "photons"])
-def test_where_strength_differs_only_gaussian_noise_of_single_pixels_is_modelled(kind):
+@pytest.mark.parametrize(
+    ("kind", "alike", "unlike"), [("gaussian", True, True), ("shared", True, False), ("photons", False, False)]
+)
+def test_which_noise_is_modelled_where_its_strength_is_alike_or_differs(kind, alike, unlike):
     clean, rng = camera()[:256, :256], np.random.default_rng(0)
     noise = {
         "gaussian": lambda: rng.normal(0, 25, clean.shape),
@@ -117,8 +119,8 @@ def test_where_strength_differs_only_gaussian_noise_of_single_pixels_is_modelled
         "photons": lambda: poisson_gaussian(clean, 8.0, 0.0, rng) - clean,
     }
     data = prepare([io.wrap((clean + noise[kind]()).astype(np.float32), "YX")], Config())
-    assert data.facts().usable
-    assert replace(data, strengths=[2.0]).facts().usable == (kind == "gaussian")
+    assert data.facts().usable == alike
+    assert replace(data, strengths=[2.0]).facts().usable == unlike
 
 
 @pytest.mark.parametrize("noise_model", ["none", "auto"])

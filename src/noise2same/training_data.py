@@ -73,8 +73,8 @@ class TrainingData:
             low=float(min(slab.min() for slab in self.slabs)),
             high=float(max(slab.max() for slab in self.slabs)),
             kind=self.diagnosis.kind,
-            # where strength differs, so may the gain and black level of photon noise, or what pixels share
-            usable=self.diagnosis.usable and not (self.strengths and (self.noise.slope or self.diagnosis.correlated)),
+            # where strength differs, so may what pixels share
+            usable=self.diagnosis.usable and not (self.strengths and self.diagnosis.correlated),
             correlation=self.diagnosis.shared(),
             simulator=self.simulator,
             normalization=self.normalization,

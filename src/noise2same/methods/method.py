@@ -37,7 +37,7 @@ class Facts:
     kind: str = "unknown"
     """Kind of the noise, as `noise.diagnose` names it."""
     usable: bool = False
-    """Whether kind and level of the noise are known well enough to train by them."""
+    """Whether a noise model is better to train by than the level of the noise alone."""
     correlation: tuple[tuple[float, ...], ...] = ()
     """Of the noise along each spatial axis at the lags 1, 2, ... as far as there is any; empty if it is independent."""
     simulator: Simulator | None = None

@@ -87,7 +87,8 @@ class Diagnosis:
     usable: bool = False
     """Whether training with a noise model of this level and correlation is better than without one.
 
-    Clipped and quantised noise does not fit the model, but is nearer to it than to none; impulses are not.
+    Clipped and quantised noise does not fit the model, but is nearer to it than to none; impulses are not. Nor is real
+    photon noise, whose law depends on the detector.
     """
 
     def shared(self) -> tuple[tuple[float, ...], ...]:
@@ -212,8 +213,8 @@ def _confidence(kind: str, correlated: bool, evidence: dict[str, float]) -> floa
 
 
 def _usable(kind: str, evidence: dict[str, float]) -> bool:
-    known = kind in (*MODELS, "clipped", "quantised")
-    return known and _sure(evidence, {"error": ERROR, "misfit": MISFIT}) >= CONFIDENT
+    steady = kind in ("gaussian", "clipped", "quantised") and evidence["variation"] < VARIATION
+    return steady and _sure(evidence, {"error": ERROR, "misfit": MISFIT}) >= CONFIDENT
 
 
 def _sure(evidence: dict[str, float], limits: dict[str, float]) -> float:
