@@ -68,7 +68,7 @@ class Diagnosis:
     extent: dict[str, int]
     """For each spatial axis, the largest lag at which the noise is still correlated; 0 where it is independent."""
     confidence: float
-    """From 0 to 1: how sure kind and level are. A noise model is used from `CONFIDENT` on."""
+    """From 0 to 1: how sure kind and level are; from `CONFIDENT` on they are."""
     evidence: dict[str, float]
     """What kind and confidence rest on.
 

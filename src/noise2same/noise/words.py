@@ -25,7 +25,8 @@ def paragraph(diagnosis: Diagnosis) -> str:
         growth(diagnosis),
         "" if diagnosis.correlated else "It is independent from pixel to pixel.",
         diagnosis.advice,
-        f"A noise model is {'' if diagnosis.usable else 'not '}used (confidence {diagnosis.confidence:.2f} of 1).",
+        "A noise model is used." if diagnosis.usable else "",
+        f"Confidence: {diagnosis.confidence:.2f} of 1.",
     ]
     return " ".join(sentence for sentence in sentences if sentence)
 
