@@ -190,6 +190,21 @@ def test_when_a_noise_model_is_used(options, usable, computed):
         assert found["covariance"].item() == pytest.approx(2 * 0.25, rel=1e-3)
 
 
+@pytest.mark.parametrize(
+    ("kind", "options", "adapts"),
+    [
+        ("poisson", {}, True),
+        ("clipped", {"noise_model": "none"}, True),
+        ("impulse", {}, False),
+        ("unknown", {}, False),
+        ("poisson", {"lambda_inv": 2.0}, False),
+        ("poisson", {"preset": "paper"}, False),
+    ],
+)
+def test_a_trained_network_is_led_further_where_it_has_seen_such_noise(kind, options, adapts):
+    assert Noise2Same(Config(**options), Facts(2, 1, sigma=0.5, kind=kind)).adapts == adapts
+
+
 def test_in_volumes_there_is_none_unless_pixels_share_noise():
     facts = Facts(3, 1, sigma=0.5, kind="gaussian", usable=True)
     assert not Noise2Same(Config(), facts).knows
