@@ -22,7 +22,7 @@ from noise2same.metrics import psnr_affine
 from noise2same.noise.synthesise import gaussian, poisson_gaussian
 from noise2same.stopping import StopRule
 
-MOST = 2000
+MOST = 1600
 """Steps at which training ends in any case."""
 
 

@@ -20,7 +20,7 @@ FIRST, FIRST_WARM = 600, 200
 PER_DOUBLING = 4
 """Estimates while the number of steps doubles."""
 GAIN = 0.05
-"""dB that the last doubling must have bought for training to go on: a run three times as long then buys about 0.1."""
+"""dB that count: for the last doubling to have been worth it, so that a run three times as long buys about 0.1."""
 
 
 class StopRule:
@@ -93,14 +93,20 @@ class StopRule:
 
     def _gain(self, errors: list[float]) -> float:
         """By how many dB the lowest error of the last doubling of steps is below the lowest before it."""
+        return self._below(min(errors[-PER_DOUBLING:]), min(errors[:-PER_DOUBLING]))
+
+    def _below(self, one: float, other: float) -> float:
+        """By how many dB an error is below another."""
         least = 0.02 * float(self.variance)  # below which the estimate is not exact enough to divide by
-        before, now = (max(min(part), least) for part in (errors[:-PER_DOUBLING], errors[-PER_DOUBLING:]))
-        return 10 * math.log10(before / now)
+        return 10 * math.log10(max(other, least) / max(one, least))
 
     def keep_best(self, network: nn.Module) -> None:
-        """Give a network back the best weights it had, if its error is estimated to have been smaller then."""
+        """Give a network back the best weights it had, if its error is estimated to have been `GAIN` dB smaller then.
+
+        Not for less: of weights that are as good, those are better that the learning rate has fallen to zero for.
+        """
         network.to(self.variance.device)  # from which Lightning takes it at the end
-        if self.best and self.error(network) > self.least:
+        if self.best and self._below(self.least, self.error(network)) > GAIN:
             network.load_state_dict(self.best)
 
     @torch.no_grad()
