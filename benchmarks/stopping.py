@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import imageio.v3 as imageio
@@ -22,18 +23,19 @@ from noise2same.metrics import psnr_affine
 from noise2same.noise.synthesise import gaussian, poisson_gaussian
 from noise2same.stopping import StopRule
 
-MOST = 1600
-"""Steps at which training ends in any case."""
-
 
 def synthetic(clean: Any, add: Callable[..., Any], *noise: float) -> tuple[Any, Any]:
     clean = clean.astype(np.float32)
     return clean, add(clean, *noise, np.random.default_rng(0))
 
 
-def volume() -> Any:
-    neuron = tifffile.imread(record.DATA / "real3d" / "neuron_25pct.tif").astype(np.float32)
-    return 255 * (neuron - neuron.min()) / np.ptp(neuron)
+def volume(name: str) -> Any:
+    clean = tifffile.imread(record.DATA / "real3d" / f"{name}.tif").astype(np.float32)
+    return 255 * (clean - clean.min()) / np.ptp(clean)
+
+
+def kodak() -> Any:
+    return imageio.imread(record.DATA / "color" / "Kodak24" / "kodim01.png")
 
 
 def real(clean: str, noisy: str) -> tuple[Any, Any]:
@@ -41,20 +43,33 @@ def real(clean: str, noisy: str) -> tuple[Any, Any]:
     return clean, noisy
 
 
-SETS: dict[str, tuple[str, Callable[[], tuple[Any, Any]]]] = {  # axes, and what makes the clean and the noisy image
+Sets = dict[str, tuple[str, Callable[[], tuple[Any, Any]]]]  # axes, and what makes the clean and the noisy image
+SEEN: Sets = {
     "camera, σ = 25": ("YX", lambda: synthetic(data.camera(), gaussian, 25)),
     "house, Poisson": ("YX", lambda: synthetic(record.grey_images("bsd/Set12")[1], poisson_gaussian, 8.0, 5.0)),
     "cat, RGB, σ = 25": ("YXC", lambda: synthetic(data.chelsea(), gaussian, 25)),
-    "neuron, 3D, Poisson-Gaussian": ("ZYX", lambda: synthetic(volume(), poisson_gaussian, 2.0, 10.0)),
+    "neuron, 3D, Poisson-Gaussian": ("ZYX", lambda: synthetic(volume("neuron_25pct"), poisson_gaussian, 2.0, 10.0)),
     "w2s, real": ("YX", lambda: real("w2s24/avg400/010_0.png", "w2s24/avg1/010_0.png")),
     "fmd confocal, real": ("YX", lambda: real("fmd48/gt/Confocal_FISH.png", "fmd48/raw/Confocal_FISH_1.png")),
 }
+"""What the rule was made with."""
+UNSEEN: Sets = {
+    "first of BSD68, σ = 25": ("YX", lambda: synthetic(record.grey_images("bsd/BSD68")[0], gaussian, 25)),
+    "first of Kodak24, RGB, Poisson": ("YXC", lambda: synthetic(kodak(), poisson_gaussian, 8.0, 5.0)),
+    "w2s, real, other field and channel": ("YX", lambda: real("w2s24/avg400/120_2.png", "w2s24/avg1/120_2.png")),
+    "fmd confocal, real, mouse": ("YX", lambda: real("fmd48/gt/Confocal_MICE.png", "fmd48/raw/Confocal_MICE_1.png")),
+    "fmd two-photon, real": ("YX", lambda: real("fmd48/gt/TwoPhoton_BPAE_G.png", "fmd48/raw/TwoPhoton_BPAE_G_1.png")),
+    "fmd wide-field, real": ("YX", lambda: real("fmd48/gt/WideField_BPAE_R.png", "fmd48/raw/WideField_BPAE_R_1.png")),
+    "barbara, σ = 50": ("YX", lambda: synthetic(record.grey_images("bsd/Set12")[8], gaussian, 50)),
+    "pollen, 3D, σ = 25": ("ZYX", lambda: synthetic(volume("pollen"), gaussian, 25)),
+}
+"""What it had never met when this was written."""
 
 
-def measure(name: str) -> dict[str, Any]:
+def measure(name: str, most: int) -> dict[str, Any]:
     """A row, and the PSNR (after an affine fit, as the real references need) at every estimate of the long run."""
     torch.set_num_threads(1)
-    axes, make = SETS[name]
+    axes, make = (SEEN | UNSEEN)[name]
     clean, noisy = make()
     points: list[dict[str, float]] = []
 
@@ -72,7 +87,7 @@ def measure(name: str) -> dict[str, Any]:
             points.append({"dB": scored(model), "estimated error": self.errors[-1]})
             return False
 
-    stopped = Denoiser(Config(steps=MOST)).fit(noisy, axes, progress=False)
+    stopped = Denoiser(Config(steps=most)).fit(noisy, axes, progress=False)
     steps = stopped.summary["steps"]
     long = Denoiser(Config(steps=3 * steps))
     training.StopRule = Watching
@@ -83,6 +98,7 @@ def measure(name: str) -> dict[str, Any]:
         "data": name,
         "begins": "warm" if stopped.summary["warm"] else "from scratch",
         "steps": steps,
+        "ended by": "the rule" if stopped.summary["stopped_early"] else "the limit",
         "PSNR (dB)": scored(stopped),
         "after 3 × the steps (dB)": last,
         "best of the long run (dB)": best,
@@ -93,13 +109,17 @@ def measure(name: str) -> dict[str, Any]:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--data", nargs="+", choices=list(SETS), default=list(SETS))
-    rows = record.side_by_side(measure, parser.parse_args().data)
+    parser.add_argument("images", choices=["seen", "unseen"], help="whether those that the rule was made with")
+    parser.add_argument("--most", type=int, default=4000, help="steps at which training ends in any case")
+    arguments = parser.parse_args()
+    names = {"seen": SEEN, "unseen": UNSEEN}[arguments.images]
+    rows = record.side_by_side(partial(measure, most=arguments.most), names)
     text = (
-        f"# When to stop\n\nEach image alone, with the defaults, until training ends by itself ({MOST} steps at most), "
-        "and a run three times as long, with the best of its points. PSNR after an affine fit to the clean image."
+        "# When to stop\n\nEach image alone, with the defaults, until training ends by itself "
+        f"({arguments.most} steps at most), and a run three times as long, with the best of its points. "
+        "PSNR after an affine fit to the clean image."
     )
-    record.write("stopping", rows, text)
+    record.write(f"stopping_{arguments.images}", rows, text)
 
 
 if __name__ == "__main__":
