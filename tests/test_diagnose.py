@@ -146,6 +146,22 @@ def test_each_axis_of_a_volume(rng: np.random.Generator) -> None:
     assert deep.extent == {"Z": 2, "Y": 0, "X": 0}
 
 
+def test_which_noise_is_modelled(rng: np.random.Generator) -> None:
+    picture = data.camera()[:256, :256]
+    volume = np.stack([ndimage.gaussian_filter(data.camera()[:96, i : i + 96].astype(float), 2) for i in range(24)])
+    for clean, size, modelled in [
+        (picture, (1, 1), True),
+        (picture, (3, 3), True),
+        (volume, (1, 1, 1), False),  # volumes are better without, unless pixels share noise
+        (volume, (1, 1, 3), True),
+    ]:
+        found = of(clean + smooth_noise(clean.shape, 20, size, rng))
+        assert (found.kind, found.usable) == ("gaussian", modelled)
+        assert ("A noise model is used." in paragraph(found)) == modelled
+    photons = of(poisson_gaussian(picture, 8.0, 0.0, rng))
+    assert not photons.usable and "noise model is used" not in paragraph(photons)
+
+
 def test_real_microscopes(data_dir: Path) -> None:
     for name in ["010_0", "015_1", "020_2"]:
         found = of(io.imread(data_dir / "w2s24" / "avg1" / f"{name}.png"))

@@ -193,18 +193,3 @@ def test_the_variance_is_as_far_from_the_clean_image_as_noise_is_skewed(generato
     response = (x + change).square() - x.square()
     expected = (noise * x.square()).mean().item()
     assert covariance(change, response, variance.mean()).item() == pytest.approx(expected, rel=0.01)
-
-
-@pytest.mark.parametrize(
-    ("slope", "correlation", "dims", "knows"),
-    [
-        (0.0, (), 2, True),
-        (0.1, (), 2, True),
-        (0.0, CORRELATION, 2, True),
-        (0.1, CORRELATION, 2, False),
-        (0.1, (), 3, False),
-    ],
-)
-def test_where_the_noise_model_is_used_by_itself(slope, correlation, dims, knows):
-    facts = Facts(dims, 1, sigma=0.3, slope=slope, correlation=correlation, usable=True)
-    assert Noise2Same(Config(), facts).knows == knows

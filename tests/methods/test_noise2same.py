@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import pytest
 import torch
 from torch import nn
@@ -203,13 +201,6 @@ def test_when_a_noise_model_is_used(options, usable, computed):
 )
 def test_a_trained_network_is_led_further_where_it_has_seen_such_noise(kind, options, adapts):
     assert Noise2Same(Config(**options), Facts(2, 1, sigma=0.5, kind=kind)).adapts == adapts
-
-
-def test_in_volumes_there_is_none_unless_pixels_share_noise():
-    facts = Facts(3, 1, sigma=0.5, kind="gaussian", usable=True)
-    assert not Noise2Same(Config(), facts).knows
-    assert Noise2Same(Config(), replace(facts, correlation=((), (), (0.5,)))).knows
-    assert Noise2Same(Config(noise_model="gaussian"), facts).knows
 
 
 def test_pixels_that_share_noise_are_masked_together():

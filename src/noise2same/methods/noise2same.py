@@ -64,9 +64,7 @@ class Noise2Same(Method):
         model = config.noise_model
         own = self.settings - {"sigma", "gain"}
         plain = all(getattr(config, name) == Config.model_fields[name].default for name in own)
-        # the bound was better in trials with volumes, and by far with photon noise that pixels share
-        helps = facts.usable and (not facts.slope if any(facts.correlation) else facts.dims == 2)
-        self.knows = model in MODELS or (model == "auto" and plain and helps)
+        self.knows = model in MODELS or (model == "auto" and plain and facts.usable)
         """Whether the covariance is computed from level and kind of the noise, and not bounded."""
         auto = config.lambda_inv == "auto"
         alike = facts.simulator is None and facts.kind not in ("impulse", "unknown")  # to what the starter has seen
@@ -88,7 +86,8 @@ class Noise2Same(Method):
         if self.knows:
             kind, how = (self.facts.kind, "as the images show") if told == "auto" else (told, "as told")
             return f"; {kind} noise{shared}, {how}"
-        why = f" for noise that looks {self.facts.kind}" if told == "auto" and not self.facts.usable else ""
+        unfit = told == "auto" and not self.facts.usable and self.facts.kind != "gaussian"
+        why = f" for noise that looks {self.facts.kind}" if unfit else ""
         return f"; no noise model{why}{shared}"
 
     def __call__(self, network: nn.Module, batch: Batch, generator: torch.Generator) -> dict[str, Tensor]:
