@@ -55,6 +55,14 @@ def test_a_wider_network_begins_as_the_same_function(channels, features):
     assert not torch.equal(gradients[0], gradients[1])  # copies do not stay copies
 
 
+def test_a_texture_that_it_does_not_know_is_learned_soon():
+    y, x = np.mgrid[:512, :512]
+    stripes = 128 + 50 * np.sin(2 * np.pi * (x + 0.4 * y + 10 * np.sin(y / 60)) / 4.5)
+    noisy = gaussian(stripes, 25, np.random.default_rng(0))
+    before, after = (noise2same.denoise(noisy, steps=steps, progress=False) for steps in (1, 80))
+    assert psnr(stripes, after, data_range=255) > psnr(stripes, before, data_range=255) + 3
+
+
 def test_they_are_small():
     files = list((Path(noise2same.__file__).parent / "starters").iterdir())
     assert {file.name for file in files} == {"grey.safetensors", "colour.safetensors"}

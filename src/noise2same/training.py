@@ -33,8 +33,11 @@ from noise2same.stopping import StopRule
 
 CHECKPOINT_SECONDS = 60.0
 """How much training a killed process can lose at most."""
-WARM_RATE = 0.1
-"""Share of the learning rate for a network that has been trained before."""
+MANY = 2**18
+"""Pixels of all images, from which on a network that has been trained before has the full learning rate.
+
+With fewer, it has that much less of it, but a tenth: it would soon know their noise by heart.
+"""
 LAST = 0.5
 """Of the time until training was found to be done, what is given to the fall of the learning rate."""
 POINTS = 50
@@ -75,7 +78,7 @@ def fit(
     """Train `network` in place until it is done, the budget of `config` is used up or the user presses Ctrl-C.
 
     It ends with the best weights it had, as far as that can be estimated. A network that has been trained before
-    (`method.warm`) is changed less, and not at all if that makes it worse.
+    (`method.warm`) is changed less by few pixels, and not at all if that makes it worse.
 
     Parameters
     ----------
@@ -92,7 +95,8 @@ def fit(
         Given the network as it would predict, at `POINTS` moments of the run; what it returns joins the history.
     """
     if method.warm:
-        config = config.model_copy(update={"learning_rate": WARM_RATE * config.learning_rate, "settle": 0.0})
+        share = min(1.0, max(0.1, len(patches.pixels) / MANY))
+        config = config.model_copy(update={"learning_rate": share * config.learning_rate, "settle": 0.0})
     module = Training(lay_out(network, device), method, patches, config, checkpoint, watch)
     torch.set_float32_matmul_precision("high")
     with quiet_lightning(), stop_on_signal(module):
