@@ -54,6 +54,7 @@ SEEN: Sets = {
 }
 """What the rule was made with."""
 UNSEEN: Sets = {
+    "pollen, 3D, σ = 25": ("ZYX", lambda: synthetic(volume("pollen"), gaussian, 25)),
     "first of BSD68, σ = 25": ("YX", lambda: synthetic(record.grey_images("bsd/BSD68")[0], gaussian, 25)),
     "first of Kodak24, RGB, Poisson": ("YXC", lambda: synthetic(kodak(), poisson_gaussian, 8.0, 5.0)),
     "w2s, real, other field and channel": ("YX", lambda: real("w2s24/avg400/120_2.png", "w2s24/avg1/120_2.png")),
@@ -61,7 +62,6 @@ UNSEEN: Sets = {
     "fmd two-photon, real": ("YX", lambda: real("fmd48/gt/TwoPhoton_BPAE_G.png", "fmd48/raw/TwoPhoton_BPAE_G_1.png")),
     "fmd wide-field, real": ("YX", lambda: real("fmd48/gt/WideField_BPAE_R.png", "fmd48/raw/WideField_BPAE_R_1.png")),
     "barbara, σ = 50": ("YX", lambda: synthetic(record.grey_images("bsd/Set12")[8], gaussian, 50)),
-    "pollen, 3D, σ = 25": ("ZYX", lambda: synthetic(volume("pollen"), gaussian, 25)),
 }
 """What it had never met when this was written."""
 
