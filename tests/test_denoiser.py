@@ -91,6 +91,14 @@ def test_many_images_of_different_sizes():
     assert model.denoise(rng.normal(size=(33, 1))).shape == (33, 1)
 
 
+def test_ctrl_c_never_makes_a_half_trained_result(interrupt, tmp_path):
+    interrupt(3)
+    noisy, written = np.random.default_rng(0).normal(100, 20, (64, 64)), tmp_path / "clean.tif"
+    with pytest.raises(KeyboardInterrupt, match="at step 3"):
+        n2s.denoise(noisy, steps=20, features=4, batch=2, patch=32, progress=False, output=written)
+    assert not written.exists()
+
+
 def test_save_and_load(tiny, tmp_path):
     path = tiny.save(tmp_path / "model.safetensors")
     assert [item.name for item in tmp_path.iterdir()] == ["model.safetensors"]

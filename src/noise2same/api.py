@@ -54,6 +54,9 @@ def denoise(
 ) -> Any:
     """Train on one noisy image and return it denoised, with its own dtype and shape; `options` as for `train`.
 
+    Ctrl-C and SIGTERM raise KeyboardInterrupt: a result that is half trained must not pass for a whole one. What was
+    learned until then, `train` keeps.
+
     Examples
     --------
     >>> clean = denoise(noisy)  # doctest: +SKIP
@@ -62,4 +65,6 @@ def denoise(
     model = Denoiser(Config.of(**options))
     if model.method.trained:
         model.fit(image, axes, progress=progress)
+        if model.summary["interrupted"]:
+            raise KeyboardInterrupt(f"Training was stopped at step {model.summary['steps']}.")
     return model.denoise(image, axes, output=output, dtype=dtype)
