@@ -36,7 +36,7 @@ CHECKPOINT_SECONDS = 60.0
 MANY = 2**18
 """Pixels of all images, from which on a network that has been trained before has the full learning rate.
 
-With fewer, it has that much less of it, but a tenth: it would soon know their noise by heart.
+With fewer it has that much less of it, but at least a tenth: it would soon know their noise by heart.
 """
 LAST = 0.5
 """Of the time until training was found to be done, what is given to the fall of the learning rate."""

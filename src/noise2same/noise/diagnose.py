@@ -88,8 +88,8 @@ class Diagnosis:
     """Whether training with a noise model of this level and correlation is better than without one.
 
     Clipped and quantised noise does not fit the model, but is nearer to it than to none; impulses are not. Nor is real
-    photon noise, whose law depends on the detector. In trials volumes were better without one, unless pixels share
-    noise, and photon noise that pixels share by far.
+    photon noise, whose law depends on the detector. In trials, volumes were better without one, unless pixels share
+    noise; and where pixels share noise that grows with the brightness, by far.
     """
 
     def shared(self) -> tuple[tuple[float, ...], ...]:
