@@ -34,19 +34,18 @@ def volume(name: str) -> Any:
     return 255 * (clean - clean.min()) / np.ptp(clean)
 
 
-def kodak() -> Any:
-    return imageio.imread(record.DATA / "color" / "Kodak24" / "kodim01.png")
+def picture(name: str) -> Any:
+    return imageio.imread(record.DATA / name).astype(np.float32)
 
 
 def real(clean: str, noisy: str) -> tuple[Any, Any]:
-    clean, noisy = (imageio.imread(record.DATA / name).astype(np.float32) for name in (clean, noisy))
-    return clean, noisy
+    return picture(clean), picture(noisy)
 
 
 Sets = dict[str, tuple[str, Callable[[], tuple[Any, Any]]]]  # axes, and what makes the clean and the noisy image
 SEEN: Sets = {
     "camera, σ = 25": ("YX", lambda: synthetic(data.camera(), gaussian, 25)),
-    "house, Poisson": ("YX", lambda: synthetic(record.grey_images("bsd/Set12")[1], poisson_gaussian, 8.0, 5.0)),
+    "house, Poisson": ("YX", lambda: synthetic(picture("bsd/Set12/02.png"), poisson_gaussian, 8.0, 5.0)),
     "cat, RGB, σ = 25": ("YXC", lambda: synthetic(data.chelsea(), gaussian, 25)),
     "neuron, 3D, Poisson-Gaussian": ("ZYX", lambda: synthetic(volume("neuron_25pct"), poisson_gaussian, 2.0, 10.0)),
     "w2s, real": ("YX", lambda: real("w2s24/avg400/010_0.png", "w2s24/avg1/010_0.png")),
@@ -55,13 +54,16 @@ SEEN: Sets = {
 """What the rule was made with."""
 UNSEEN: Sets = {
     "pollen, 3D, σ = 25": ("ZYX", lambda: synthetic(volume("pollen"), gaussian, 25)),
-    "first of BSD68, σ = 25": ("YX", lambda: synthetic(record.grey_images("bsd/BSD68")[0], gaussian, 25)),
-    "first of Kodak24, RGB, Poisson": ("YXC", lambda: synthetic(kodak(), poisson_gaussian, 8.0, 5.0)),
+    "first of BSD68, σ = 25": ("YX", lambda: synthetic(picture("bsd/BSD68/test001.png"), gaussian, 25)),
+    "first of Kodak24, RGB, Poisson": (
+        "YXC",
+        lambda: synthetic(picture("color/Kodak24/kodim01.png"), poisson_gaussian, 8.0, 5.0),
+    ),
     "w2s, real, other field and channel": ("YX", lambda: real("w2s24/avg400/120_2.png", "w2s24/avg1/120_2.png")),
     "fmd confocal, real, mouse": ("YX", lambda: real("fmd48/gt/Confocal_MICE.png", "fmd48/raw/Confocal_MICE_1.png")),
     "fmd two-photon, real": ("YX", lambda: real("fmd48/gt/TwoPhoton_BPAE_G.png", "fmd48/raw/TwoPhoton_BPAE_G_1.png")),
     "fmd wide-field, real": ("YX", lambda: real("fmd48/gt/WideField_BPAE_R.png", "fmd48/raw/WideField_BPAE_R_1.png")),
-    "barbara, σ = 50": ("YX", lambda: synthetic(record.grey_images("bsd/Set12")[8], gaussian, 50)),
+    "barbara, σ = 50": ("YX", lambda: synthetic(picture("bsd/Set12/09.png"), gaussian, 50)),
 }
 """What it had never met when this was written."""
 
