@@ -18,7 +18,6 @@ from skimage import data, transform
 
 from noise2same import Config, Denoiser
 from noise2same.noise.synthesise import gaussian, poisson_gaussian
-from noise2same.training import WARM_RATE
 
 OUT = Path(__file__).parent.parent / "src" / "noise2same" / "starters"
 AXES = {"grey": "YX", "colour": "YXC"}
@@ -141,8 +140,9 @@ def main() -> None:
     parser.add_argument("names", nargs="*", default=list(AXES), help="grey, colour; both if none is named")
     parser.add_argument("--count", type=int, default=1200, help="pictures")
     parser.add_argument("--steps", type=int, default=14_000, help="of grey; colour, which begins with it, takes half")
+    parser.add_argument("--out", type=Path, default=OUT, help="folder for them")
     arguments = parser.parse_args()
-    OUT.mkdir(exist_ok=True)
+    arguments.out.mkdir(exist_ok=True)
     options: dict[str, Any] = {"method": "noise2true", "normalization": "image", "early_stop": False}
     for name in arguments.names:
         rng = np.random.default_rng(0)
@@ -151,10 +151,10 @@ def main() -> None:
             clean = [image @ np.float32([0.299, 0.587, 0.114]) for image in clean]
             model = Denoiser(Config(steps=arguments.steps, **options))
         else:
-            model = Denoiser(Config(steps=arguments.steps // 2, learning_rate=2e-3 / WARM_RATE, **options))
-            model = with_weights_of(Denoiser.load(OUT / "grey.safetensors"), model)
+            model = Denoiser(Config(steps=arguments.steps // 2, learning_rate=2e-3, **options))
+            model = with_weights_of(Denoiser.load(arguments.out / "grey.safetensors"), model)
         model.fit([noisy(image, rng) for image in clean], AXES[name], target=clean, resume=name == "colour")
-        model.save(OUT / f"{name}.safetensors")
+        model.save(arguments.out / f"{name}.safetensors")
 
 
 if __name__ == "__main__":
