@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import runpy
 from pathlib import Path
 
 import numpy as np
@@ -67,6 +68,18 @@ def test_they_are_small():
     files = list((Path(noise2same.__file__).parent / "starters").iterdir())
     assert {file.name for file in files} == {"grey.safetensors", "colour.safetensors"}
     assert sum(file.stat().st_size for file in files) < 3e6
+
+
+def test_the_script_that_made_them_repeats_itself(tmp_path, monkeypatch):
+    script = Path(__file__).parents[1] / "starter" / "make.py"
+    for folder in (tmp_path / "first", tmp_path / "second"):
+        monkeypatch.setattr("sys.argv", [script.name, "--count", "3", "--steps", "2", "--out", str(folder)])
+        runpy.run_path(str(script), run_name="__main__")
+    for name, channels in {"grey": 1, "colour": 3}.items():
+        first, second = (Denoiser.load(folder / f"{name}.safetensors") for folder in tmp_path.iterdir())
+        assert first.channels == channels
+        for one, other in zip(first.network.parameters(), second.network.parameters(), strict=True):
+            assert torch.equal(one, other)
 
 
 @pytest.mark.parametrize(
