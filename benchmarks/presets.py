@@ -103,6 +103,8 @@ CANDIDATES: dict[str, tuple[dict[str, Any], type[Noise2Same]]] = {
     "fast": ({}, Noise2Same),
     "fast as it is": (AS_IT_IS, Noise2Same),
     "best as it is": (AS_IT_IS | {"preset": "best"}, Noise2Same),
+    "fast, never content": (AS_IT_IS | {"early_stop": False}, Noise2Same),
+    "best, never content": (AS_IT_IS | {"early_stop": False, "preset": "best"}, Noise2Same),
     "fast, seed 1": ({"seed": 1}, Noise2Same),
     "fast, seed 2": ({"seed": 2}, Noise2Same),
     "8 features": ({"features": 8}, Noise2Same),
