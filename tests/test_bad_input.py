@@ -16,7 +16,9 @@ import tifffile
 import torch
 from safetensors.numpy import save_file
 
+import noise2same
 from noise2same import io
+from noise2same.errors import InputError
 
 Run = Callable[..., tuple[int, str, str]]
 Make = Callable[[], Any]
@@ -95,6 +97,16 @@ def twins() -> None:
         np.save(f"{folder}/x.npy", IMAGE)
 
 
+def picture() -> None:
+    imageio.imwrite("bad.png", IMAGE)
+
+
+def namesakes() -> None:
+    twins()
+    np.save("a/x.1.npy", IMAGE)
+    imageio.imwrite("a/x.png", IMAGE)
+
+
 def nothing() -> None:
     pass
 
@@ -162,6 +174,8 @@ GOOD = ("denoise", "good.npy")
 TO = (*GOOD, "-o", "new/o.npy")
 BAD = ("denoise", "bad.npy", "-o", "new/o.npy")
 BOTH = ("denoise", "good.npy", "bad.npy", "-o", "new")
+PNG = ("denoise", "bad.png")
+JUDGE = ("evaluate", "good.npy")
 TRAIN = ("train", "good.npy")
 # name, what to make, command line, words expected
 USAGE: list[tuple[str, Make, tuple[str, ...], tuple[str, ...]]] = [
@@ -171,6 +185,23 @@ USAGE: list[tuple[str, Make, tuple[str, ...], tuple[str, ...]]] = [
     ("axes without X", nothing, (*TO, "--axes", "ZY", *TINY), ("good.npy", "both Y and X")),
     ("overwrite the input", nothing, (*GOOD, "-o", "./good.npy", *M), ("good.npy would overwrite", "choose")),
     ("overwrite in folder", nothing, (*GOOD, "-o", ".", *M), ("good.npy would overwrite the input", "choose")),
+    (
+        "report over input",
+        picture,
+        (*PNG, "-o", "o.png", "--report", "./bad.png", *M),
+        ("overwrite the input bad.png",),
+    ),
+    ("report over output", picture, (*PNG, "-o", "o.png", "--report", "o.png", *M), ("overwrite the output o.png",)),
+    ("report over noisy", picture, (*JUDGE, "--noisy", "bad.png", "--report", "bad.png"), ("the input bad.png",)),
+    ("report in a file", colour, (*BOTH, "--report", "bad.npy", *M), ("bad.npy: this is a file", "name a folder")),
+    (
+        "two reports of a name",
+        namesakes,
+        ("denoise", "a", "-o", "new", "--report", "p", *M),
+        ("p/x.html", "rename one"),
+    ),
+    ("picture over input", picture, ("diagnose", "bad.png", "--picture", "bad.png"), ("overwrite the input bad.png",)),
+    ("two truths", namesakes, ("evaluate", "a/x*", "a"), ("a/x.npy and a/x.png", "the truth of one image")),
     ("output below a file", text("f"), (*GOOD, "-o", "f/sub/o.npy", *M), ("f/sub cannot be made", "f is a file")),
     ("output folder is a file", text("f"), (*GOOD, "-o", "f", *M), ("f is a file", "choose")),
     ("output JPEG", nothing, (*GOOD, "-o", "new/o.jpg", *TINY), ("new/o.jpg", "write .png or .tif instead")),
@@ -252,6 +283,11 @@ def test_model_that_is_none(run: Run, make: Make, words: tuple[str, ...]) -> Non
 @pytest.mark.parametrize(("make", "arguments", "words"), table(USAGE))
 def test_usage(run: Run, make: Make, arguments: tuple[str, ...], words: tuple[str, ...]) -> None:
     refused(run, make, arguments, words)
+
+
+def test_a_wrong_output_is_told_before_training() -> None:
+    with pytest.raises(InputError, match="nowhere is not a folder"):
+        noise2same.denoise(np.zeros((40, 40)), output="nowhere/out.npy")  # of which nothing could be learned
 
 
 def test_all_nan_image_passes_through_a_model(run: Run) -> None:

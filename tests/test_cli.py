@@ -214,6 +214,8 @@ def test_evaluate(run: Run) -> None:
     assert set(figures["images"]) == {"scan.001.npy", "scan.002.npy"}
     assert set(figures["mean"]) == {"psnr", "psnr_affine", "psnr_minmax", "ssim"}
     assert 5 < figures["mean"]["psnr"] < 40
+    of_both = json.loads(run("evaluate", "*/scan.001.npy", "clean", "--json")[1])["images"]
+    assert set(of_both) == {"clean/scan.001.npy", "ours/scan.001.npy"}
     equal = json.loads(run("evaluate", "clean/scan.001.npy", "clean/scan.001.npy", "--json")[1])
     assert equal["mean"]["psnr"] is None  # infinite, which JSON cannot say
     np.save("ours/third.npy", noisy(40, 40))

@@ -84,6 +84,8 @@ def test_from_python(tmp_path: Path) -> None:
     assert imageio.imread(tmp_path / "page.png").shape[0] > 500
     with pytest.raises(InputError, match=r"\.html"):
         model.report(tmp_path / "page.pdf", NOISY)
+    with pytest.raises(InputError, match="would overwrite the input"):
+        model.report("page.png", "page.png")
 
 
 def test_the_middle_of_a_large_image_is_looked_at(run) -> None:

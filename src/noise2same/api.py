@@ -6,6 +6,7 @@ import os
 from collections.abc import Sequence
 from typing import Any
 
+from noise2same import io
 from noise2same.config import Config
 from noise2same.denoiser import Denoiser
 from noise2same.io import Input
@@ -63,6 +64,10 @@ def denoise(
     >>> clean = denoise(noisy, method="bm3d", sigma=25)  # doctest: +SKIP
     """
     model = Denoiser(Config.of(**options))
+    if output is not None:  # what is wrong with it should not be said after the training
+        opened = io.open_images(image, axes)
+        wanted = None if dtype == "same" else io.dtype_of(dtype)
+        io.check_output(output, [one.path for one in opened if one.path is not None], opened[0], wanted)
     if model.method.trained:
         model.fit(image, axes, progress=progress)
         if model.summary["interrupted"]:

@@ -230,9 +230,11 @@ class Denoiser:
         from noise2same.result import look_at, write_report
 
         noisy, *_ = io.open_images(image, axes, fallback=self.axes)
+        known = None if truth is None else io.open_images(truth, axes, fallback=self.axes)[0]
+        io.check_apart(path, [one.path for one in (noisy, known) if one is not None and one.path is not None])
         clean = dataclasses.replace(noisy, data=self.denoise(image, axes))
         result = look_at(noisy, clean, self)
-        write_report(path, result, self, None if truth is None else io.open_images(truth, axes, fallback=self.axes)[0])
+        write_report(path, result, self, known)
         return result.verdict
 
     def save(self, path: str | os.PathLike[str]) -> Path:

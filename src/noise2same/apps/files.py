@@ -25,6 +25,12 @@ def plan_outputs(inputs: Sequence[str], files: Sequence[Path], output: Path) -> 
     return outputs
 
 
+def labels(files: Sequence[Path]) -> list[str]:
+    """What to call files in a table: their names or, where two have the same, their paths."""
+    names = [file.name for file in files]
+    return names if len(set(names)) == len(names) else [str(file) for file in files]
+
+
 @contextmanager
 def made_folder(folder: Path) -> Iterator[None]:
     """Make a folder and its parents; what is made and still empty when something goes wrong is removed again."""

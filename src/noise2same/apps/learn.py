@@ -85,7 +85,7 @@ def denoise(
         raise InputError(f"--{given[0]} is for training, but --model is trained already: leave one of them out.")
     files = io.find(inputs)
     outputs = plan_outputs(inputs, files, output.expanduser())
-    reports = plan_reports(report, files)
+    reports = plan_reports(report, files, files, outputs)
     from noise2same.denoiser import Denoiser
 
     denoiser = Denoiser(config) if model is None else Denoiser.load(model.expanduser())

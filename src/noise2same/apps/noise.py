@@ -25,8 +25,9 @@ HEIGHT = 256
 def show_diagnosis(files: Sequence[Path], axes: str | None, picture: Path | None, as_json: bool) -> None:
     """Print what the noise of the files is, and draw it if a picture is asked for."""
     if picture is not None:
-        if picture.suffix.lower() != ".png" or picture.resolve() in [file.resolve() for file in files]:
-            raise InputError(f"{picture}: the name of the picture must end in .png, and not be that of an image.")
+        if picture.suffix.lower() != ".png":
+            raise InputError(f"{picture}: the name of the picture must end in .png.")
+        io.check_apart(picture, files)
         io.check_place(picture)
     diagnosis = diagnose_files(files, axes)
     if picture is not None:

@@ -9,6 +9,7 @@ from pathlib import Path
 from rich.table import Column, Table
 
 from noise2same import io
+from noise2same.apps.files import labels
 from noise2same.apps.terminal import bar, print_json, stdout
 from noise2same.errors import InputError
 
@@ -24,13 +25,14 @@ def show_comparison(
     from noise2same import metrics
 
     rows: dict[str, Scores] = {}
-    for ours, reference in zip(predictions, io.pair(predictions, truths, "truth"), strict=True):
+    references = io.pair(predictions, truths, "truth")
+    for label, ours, reference in zip(labels(predictions), predictions, references, strict=True):
         a, b = io.read(reference, axes), io.read(ours, axes)
         try:
             scores = metrics.evaluate(np.asarray(a.data), np.asarray(b.data), data_range=data_range, axes=a.axes)
         except InputError as error:
             raise InputError(f"{ours} against {reference}: {error}") from None
-        rows[ours.name] = scores
+        rows[label] = scores
     mean = {name: float(np.mean([row[name] for row in rows.values()])) for name in next(iter(rows.values()))}
     show(
         rows,

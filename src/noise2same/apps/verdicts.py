@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from rich.table import Column, Table
 
 from noise2same import io
+from noise2same.apps.files import labels
 from noise2same.apps.terminal import print_json, stdout, tell
 from noise2same.errors import InputError
 
@@ -18,17 +20,30 @@ if TYPE_CHECKING:
 STYLES = {"trust": "green", "check": "yellow", "do not trust": "red"}
 
 
-def plan_reports(report: Path | None, files: list[Path]) -> list[Path | None]:
-    """Where the report of each file goes: the file that is named, or a page for each in a folder of that name."""
+def plan_reports(
+    report: Path | None, files: list[Path], inputs: Sequence[Path], outputs: Sequence[Path] = ()
+) -> list[Path | None]:
+    """Where the report of each file goes: the file that is named, or a page for each in a folder of that name.
+
+    Never in place of an input or an output.
+    """
     if report is None:
         return [None] * len(files)
     report = report.expanduser()
     if len(files) > 1:
         if report.suffix in (".html", ".png"):
             raise InputError(f"--report {report}: there are {len(files)} images, so name a folder.")
-        return [report / f"{io.stem(file)}.html" for file in files]
+        if report.exists() and not report.is_dir():
+            raise InputError(f"--report {report}: this is a file, and there are {len(files)} images; name a folder.")
+        pages: list[Path | None] = [report / f"{io.stem(file)}.html" for file in files]
+        twice = next((page for page in pages if pages.count(page) > 1), None)
+        if twice:
+            raise InputError(f"Two images would both have the report {twice}: rename one.")
+        return pages
     if report.suffix not in (".html", ".png"):
         raise InputError(f"--report {report}: the name of a report ends in .html or .png.")
+    io.check_apart(report, inputs)
+    io.check_apart(report, outputs, "output")
     io.check_place(report)
     return [report]
 
@@ -73,8 +88,9 @@ def show_verdicts(
     rows: dict[str, Any] = {}
     sources = io.pair(predictions, noisies, "noisy image")
     references = [None] * len(predictions) if truths is None else io.pair(predictions, truths, "truth")
-    reports = plan_reports(report, predictions)
-    for file, source, reference, page in zip(predictions, sources, references, reports, strict=True):
+    reports = plan_reports(report, predictions, [*predictions, *noisies, *(truths or [])])
+    every = zip(labels(predictions), predictions, sources, references, reports, strict=True)
+    for label, file, source, reference, page in every:
         noisy, clean = io.read(source, axes), io.read(file, axes)
         if noisy.shape != clean.shape:
             raise InputError(f"{file} has shape {clean.shape}, but {source} {noisy.shape}.")
@@ -82,10 +98,10 @@ def show_verdicts(
         if page is not None:
             page.parent.mkdir(parents=True, exist_ok=True)
             write_report(page, result, denoiser, None if reference is None else io.read(reference, axes))
-        rows[file.name] = result.figures()
+        rows[label] = result.figures()
         if not as_json:
             tell_verdict(result)
-            table = Table("check", "value", "limit", Column("", overflow="fold"), title=file.name)
+            table = Table("check", "value", "limit", Column("", overflow="fold"), title=label)
             for check in result.verdict.checks:
                 table.add_row(check.name, f"{check.value:.3g}", f"{check.limit:.3g}", check.sentence)
             stdout().print(table)

@@ -17,12 +17,13 @@ from noise2same.errors import InputError
 from noise2same.io import formats
 from noise2same.io.formats import supported
 from noise2same.io.image import Image, Pieces, dtype_of
-from noise2same.io.paths import check_output, check_place, find, output_name, pair, replacing, some, stem
+from noise2same.io.paths import check_apart, check_output, check_place, find, output_name, pair, replacing, some, stem
 
 __all__ = [
     "Image",
     "Input",
     "Pieces",
+    "check_apart",
     "check_output",
     "check_place",
     "create",

@@ -63,7 +63,11 @@ def pair(images: Sequence[Path], partners: Sequence[Path], kind: str) -> list[Pa
     """
     if len(images) == len(partners) == 1:
         return list(partners)
-    by_name = {stem(path): path for path in partners}
+    names, by_name = {stem(path) for path in images}, dict[str, Path]()
+    for path in partners:
+        other = by_name.setdefault(stem(path), path)
+        if path != other and stem(path) in names:
+            raise InputError(f"{other} and {path} could both be the {kind} of one image: rename or remove one.")
     missing = [str(path) for path in images if stem(path) not in by_name]
     if missing:
         raise InputError(f"There is no {kind} of the same name for {some(missing)}: rename or add it.")
@@ -90,12 +94,17 @@ def check_output(
     path = Path(path).expanduser()
     kind = np.dtype(dtype) if dtype is not None else like.dtype if like is not None else np.dtype(np.float32)
     formats.module_of(path).check(path, like, kind)
-    target = path.resolve()
-    for source in (Path(item).expanduser().resolve() for item in inputs):
-        same = os.path.exists(source) and os.path.exists(target) and source.samefile(target)
-        if same or source == target or source in target.parents or target in source.parents:
-            raise InputError(f"{path} would overwrite the input {source.name}; choose another name for the output.")
+    check_apart(path, inputs)
     check_place(path)
+
+
+def check_apart(path: str | os.PathLike[str], others: Sequence[str | os.PathLike[str]], kind: str = "input") -> None:
+    """Raise InputError if to write `path` would overwrite one of the others, by whatever name; `kind` is what it is."""
+    target = Path(path).expanduser().resolve()
+    for other in (Path(item).expanduser().resolve() for item in others):
+        same = os.path.exists(other) and os.path.exists(target) and other.samefile(target)
+        if same or other == target or other in target.parents or target in other.parents:
+            raise InputError(f"{path} would overwrite the {kind} {other.name}; choose another name for it.")
 
 
 def output_name(path: Path) -> str:
