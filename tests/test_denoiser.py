@@ -7,6 +7,7 @@ from typing import get_args
 
 import numpy as np
 import pytest
+import tifffile
 import torch
 from safetensors.torch import load_file, save_file
 from scipy import ndimage
@@ -179,6 +180,14 @@ def test_nan_pixels_are_left_out_counted_and_passed_through():
     with pytest.warns(UserWarning, match="6 NaN or infinite"):
         denoised = n2s.denoise(noisy, progress=False, **TINY)
     assert (np.isnan(denoised) == np.isnan(noisy)).all() and np.isinf(denoised[20, 20])
+
+
+def test_further_images_in_a_file_are_told_of(tiny, tmp_path):
+    with tifffile.TiffWriter(tmp_path / "two.tif") as file:
+        for _ in range(2):
+            file.write(np.ones((40, 50), np.uint8))
+    with pytest.warns(UserWarning, match="holds 2 images; only the first was denoised"):
+        assert tiny.denoise(tmp_path / "two.tif").shape == (40, 50)
 
 
 def test_nan_pixels_do_not_change_the_statistics():

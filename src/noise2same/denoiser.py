@@ -204,6 +204,8 @@ class Denoiser:
             bad = self._predict(opened, out, augment, advance)
         if bad:
             warnings.warn(f"{opened.name}: {bad} NaN or infinite pixels were passed through.", stacklevel=2)
+        if opened.others:
+            warnings.warn(f"{opened.name} holds {opened.others + 1} images; only the first was denoised.", stacklevel=2)
         return out if output is None else Path(output)
 
     def report(

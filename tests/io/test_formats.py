@@ -119,6 +119,7 @@ def ngff(path: Path, version: str, layout: str = "") -> np.ndarray:
 def test_ome_zarr(version: str, layout: str, tmp_path: Path) -> None:
     pixels = ngff(tmp_path / "a.ome.zarr", version, layout)
     image = io.read(tmp_path / "a.ome.zarr")
+    assert image.others == 0
     assert (image.axes, image.unit, image.pixel_size) == ("CZYX", "micrometer", {"Z": 2.0, "Y": 0.3, "X": 0.3})
     assert isinstance(image.data, io.Pieces)
     np.testing.assert_array_equal(image.data[1, :, 4:9], pixels[1, :, 4:9])

@@ -29,6 +29,8 @@ class Image:
         Where it came from; None for an array in memory.
     details : dict
         Private to the formats: flavour, compression, alpha channel and the like.
+    others : int
+        Further images in the same file, which are not read.
     """
 
     data: Any
@@ -37,6 +39,7 @@ class Image:
     unit: str = ""
     path: Path | None = None
     details: dict[str, Any] = field(default_factory=dict)
+    others: int = 0
 
     @property
     def name(self) -> str:

@@ -21,8 +21,9 @@ def read(path: Path) -> Image:
     node: Any = zarr.open(str(path), mode="r")
     if isinstance(node, zarr.Array):
         return _read_plain(path, node)
-    attributes = _ome(node)
+    attributes, others = _ome(node), 0
     if "bioformats2raw.layout" in attributes and "0" in node:  # a collection of images: take the first
+        others = sum(name.isdigit() for name in node) - 1
         node = node["0"]
         attributes = _ome(node)
     if "multiscales" not in attributes:
@@ -50,7 +51,7 @@ def read(path: Path) -> Image:
     sizes, unit = units.combine(found)
     version = str(attributes.get("version", multiscale.get("version", "0.4")))
     details = {"ngff": "0.5" if version >= "0.5" else "0.4", "omero": attributes.get("omero"), **_storage(array)}
-    return Image(Pieces(array, path), axes, sizes, unit, path, details)
+    return Image(Pieces(array, path), axes, sizes, unit, path, details, others)
 
 
 def _read_plain(path: Path, array: zarr.Array[Any]) -> Image:

@@ -47,14 +47,14 @@ def read(path: Path) -> Image:
         else:
             data = Pieces(_zarr(path), path)
         axes, found, own = _metadata(tif, series)
-        details = _details(tif, page)
+        details, others = _details(tif, page), len(tif.series) - 1
     if any(map(_DAMAGE.search, messages)) or data.shape != series.shape:
         raise InputError(f"{path} is truncated or corrupt: parts of the image are missing; copy or export it again.")
     rgba = page.photometric == tifffile.PHOTOMETRIC.RGB and page.extrasamples and axes.endswith("YXC")
     if rgba and data.shape[-1] == 4 and isinstance(data, np.ndarray):
         details["alpha"], data = data[..., 3], data[..., :3]
     sizes, unit = own or units.combine(found)
-    return Image(data, axes, sizes, unit, path, details)
+    return Image(data, axes, sizes, unit, path, details, others)
 
 
 @contextmanager
