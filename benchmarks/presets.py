@@ -98,13 +98,12 @@ def shaped(make: Callable[[Method], nn.Module]) -> type[Noise2Same]:
     return type("Shaped", (Noise2Same,), {"network": lambda self: make(self)})
 
 
-AS_IT_IS = {"noise_model": "auto", "from_scratch": False, "early_stop": True}
 CANDIDATES: dict[str, tuple[dict[str, Any], type[Noise2Same]]] = {
     "fast": ({}, Noise2Same),
-    "fast as it is": (AS_IT_IS, Noise2Same),
-    "best as it is": (AS_IT_IS | {"preset": "best"}, Noise2Same),
-    "fast, never content": (AS_IT_IS | {"early_stop": False}, Noise2Same),
-    "best, never content": (AS_IT_IS | {"early_stop": False, "preset": "best"}, Noise2Same),
+    "fast as it is": ({"preset": "fast"}, Noise2Same),
+    "best as it is": ({"preset": "best"}, Noise2Same),
+    "fast, never content": ({"preset": "fast", "early_stop": False}, Noise2Same),
+    "best, never content": ({"preset": "best", "early_stop": False}, Noise2Same),
     "fast, seed 1": ({"seed": 1}, Noise2Same),
     "fast, seed 2": ({"seed": 2}, Noise2Same),
     "8 features": ({"features": 8}, Noise2Same),
@@ -136,7 +135,7 @@ CANDIDATES: dict[str, tuple[dict[str, Any], type[Noise2Same]]] = {
     "no weight average": ({"ema": 0.0}, Noise2Same),
     "batch norm never settles": ({"settle": 1.0}, Noise2Same),
 }
-"""What each changes in the settings, and the method, where that is changed too."""
+"""What each changes in the settings, and the method, where that is changed too; a preset that is named, as it is."""
 
 
 class Candidate(Denoiser):
@@ -144,7 +143,8 @@ class Candidate(Denoiser):
 
     def __init__(self, name: str, minutes: float) -> None:
         settings, self._changed = CANDIDATES[name]
-        super().__init__(Config(minutes=minutes, **{"noise_model": "none", **record.FAIR, **settings}))
+        plain = {} if "preset" in settings else {"noise_model": "none", **record.FAIR}
+        super().__init__(Config(minutes=minutes, **plain, **settings))
 
     @property
     def method(self) -> type[Method]:

@@ -266,7 +266,7 @@ def test_command_refuses_what_it_cannot_do(tmp_path: Path, run: Run) -> None:
     io.imsave(colour, data.chelsea())
     for arguments, message in [
         ((grey, "--picture", tmp_path / "x.svg"), "must end in .png"),
-        ((grey, "--picture", grey), "must end in .png, and not be"),
+        ((grey, "--picture", grey), "would overwrite the input"),
         ((grey, "--picture", tmp_path / "none" / "x.png"), "is not a folder"),
         ((grey, colour), "differ in dimensions or channels"),
         ((tmp_path / "missing.tif",), "missing.tif"),

@@ -14,7 +14,7 @@ from noise2same.metrics import psnr
 from noise2same.networks.unet import Blur
 from noise2same.noise.synthesise import gaussian
 from noise2same.patches import Patches
-from noise2same.stopping import FIRST, FIRST_WARM, PER_DOUBLING, StopRule
+from noise2same.stopping import FIRST, FIRST_WARM, GAIN, LOSS, PER_DOUBLING, StopRule
 
 SIGMA = 0.5
 
@@ -37,8 +37,9 @@ def pair():
     return clean, clean + SIGMA * torch.randn(clean.shape, generator=torch.Generator().manual_seed(0))
 
 
-def rule(noisy, **options):
-    return StopRule(Patches([noisy], patch=(64, 64), batch=16, **options), Facts(2, 1, sigma=SIGMA), seed=0)
+def rule(noisy, gain=GAIN, **options):
+    patches = Patches([noisy], patch=(64, 64), batch=16, **options)
+    return StopRule(patches, Facts(2, 1, sigma=SIGMA), seed=0, gain=gain)
 
 
 @pytest.mark.parametrize("share", [0.0, 0.2, 0.5, 1.0])
@@ -84,6 +85,15 @@ def test_is_done_when_a_doubling_of_the_steps_buys_nothing(pair):
         told.append(watching.is_done(Mix(share)))
     assert told == [False] * (len(told) - 1) + [True]
     assert not watching.due(FIRST) and watching.due(10**6)
+
+
+@pytest.mark.parametrize(("last", "done"), [(0.34, False), (0.4, True)])
+def test_with_a_negative_gain_it_is_done_only_when_it_got_worse(pair, last, done):
+    watching = rule(pair[1], gain=-LOSS)
+    for share in [0.5, 0.4, 0.35] + PER_DOUBLING * [0.34]:
+        assert not watching.is_done(Mix(share))
+    told = [watching.is_done(Mix(last)) for _ in range(PER_DOUBLING + 2)]
+    assert told[-1] == done
 
 
 @pytest.mark.parametrize("course", [(0.8, 3.0), (3.0, 0.8), (2.0, 0.8, 3.0)])

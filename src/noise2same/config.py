@@ -14,7 +14,7 @@ from noise2same.errors import InputError
 
 PRESETS: dict[str, dict[str, Any]] = {
     "fast": {},
-    "best": {"features": 32, "minutes": 60.0},
+    "best": {"features": 32, "minutes": 60.0, "early_stop": "worse"},
     "paper": {
         "lambda_inv": 2.0,
         "invariance": "whole",
@@ -50,7 +50,7 @@ class Config(BaseModel):
     preset: Annotated[
         Literal["fast", "best", "paper"],
         Field(
-            description="fast: minutes on a CPU. best: a wider network, up to an hour. paper: the paper's own network "
+            description="fast: minutes on a CPU. best: a wider network, for an hour. paper: the paper's own network "
             "and 50,000 steps, for a GPU."
         ),
     ] = "fast"
@@ -156,7 +156,11 @@ class Config(BaseModel):
         bool, Field(description="Begin with random weights even where there is a network trained on other pictures.")
     ] = False
     early_stop: Annotated[
-        bool, Field(description="End before the budget when more training would gain less than about 0.1 dB.")
+        bool | Literal["worse"],
+        Field(
+            description="End before the budget when more training would gain less than about 0.1 dB; worse: only when "
+            "it makes the result worse; false: never."
+        ),
     ] = True
     seed: Annotated[int, Field(ge=0, description="Seed of all randomness.")] = 0
 

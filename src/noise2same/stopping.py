@@ -21,10 +21,12 @@ PER_DOUBLING = 4
 """Estimates while the number of steps doubles."""
 GAIN = 0.05
 """dB that count: for the last doubling to have been worth it, so that a run three times as long buys about 0.1."""
+LOSS = 0.1
+"""dB by which the last doubling must have made it worse, to end a run that is to take its time."""
 
 
 class StopRule:
-    """Ends training when a doubling of its steps bought less than `GAIN` dB of the error against the clean images.
+    """Ends training when a doubling of its steps bought less than `gain` dB of the error against the clean images.
 
     Twice in a row, and by the best of each doubling: while the learning rate is high, single moments are bad.
 
@@ -42,10 +44,12 @@ class StopRule:
         Of the patches to judge by.
     warm : bool
         Whether the network was trained before.
+    gain : float
+        Negative, training ends only when a doubling made it worse by as much.
     """
 
-    def __init__(self, patches: Patches, facts: Facts, seed: int, *, warm: bool = False) -> None:
-        self.facts, self.first = facts, FIRST_WARM if warm else FIRST
+    def __init__(self, patches: Patches, facts: Facts, seed: int, *, warm: bool = False, gain: float = GAIN) -> None:
+        self.facts, self.first, self.gain = facts, FIRST_WARM if warm else FIRST, gain
         generator = torch.Generator(patches.device).manual_seed(seed)
         self.batches = [patches.draw(generator, held=True) for _ in range(BATCHES)]
         self.variances = [facts.variance(batch.x, batch.strength) for batch in self.batches]
@@ -89,9 +93,9 @@ class StopRule:
         self.errors.append(self.note(network))
         if len(self.errors) <= PER_DOUBLING + 1:
             return False
-        return self._gain(self.errors) < GAIN and self._gain(self.errors[:-1]) < GAIN
+        return self._gained(self.errors) < self.gain and self._gained(self.errors[:-1]) < self.gain
 
-    def _gain(self, errors: list[float]) -> float:
+    def _gained(self, errors: list[float]) -> float:
         """By how many dB the lowest error of the last doubling of steps is below the lowest before it."""
         return self._below(min(errors[-PER_DOUBLING:]), min(errors[:-PER_DOUBLING]))
 

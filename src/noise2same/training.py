@@ -29,7 +29,7 @@ from noise2same.methods import Method
 from noise2same.networks.unet import Norm, UNet
 from noise2same.patches import Patches
 from noise2same.progress import ProgressBar, loggers
-from noise2same.stopping import StopRule
+from noise2same.stopping import GAIN, LOSS, StopRule
 
 CHECKPOINT_SECONDS = 60.0
 """How much training a killed process can lose at most."""
@@ -183,7 +183,8 @@ class Training(lightning.LightningModule):
         else:  # workers draw different patches, also after a resume
             self.generator.manual_seed(self.config.seed + 1000 * self.global_rank + 1_000_003 * self.global_step)
         if self.trainer.is_global_zero:
-            self.rule = StopRule(self.patches, self.method.facts, self.config.seed, warm=self.method.warm)
+            gain = -LOSS if self.config.early_stop == "worse" else GAIN
+            self.rule = StopRule(self.patches, self.method.facts, self.config.seed, warm=self.method.warm, gain=gain)
             self.rule.load(self.rule_state)
             if self.method.warm and not self.rule_state:
                 self.rule.note(self._predicting())
