@@ -66,31 +66,20 @@ def compiled(method: Method) -> nn.Module:
     return network
 
 
-class Growing(Noise2Same):
-    """Gives a step more of the batch that was drawn the longer training lasts."""
+def growing(size: Callable[[float], tuple[int, int]]) -> type[Noise2Same]:
+    """Noise2Same with patches of a number and side that `size` tells from the share of the budget that is used."""
 
-    began: float | None = None
+    class Growing(Noise2Same):
+        began: float | None = None
 
-    def __call__(self, network: nn.Module, batch: Batch, generator: torch.Generator) -> dict[str, Tensor]:
-        assert self.config.minutes is not None
-        self.began = self.began or time.monotonic()
-        count, edge = self.size((time.monotonic() - self.began) / (60 * self.config.minutes))
-        part = Batch(*(None if one is None else one[:count, ..., :edge, :edge] for one in batch))
-        return super().__call__(network, part, generator)
+        def __call__(self, network: nn.Module, batch: Batch, generator: torch.Generator) -> dict[str, Tensor]:
+            assert self.config.minutes is not None
+            self.began = self.began or time.monotonic()
+            count, edge = size((time.monotonic() - self.began) / (60 * self.config.minutes))
+            part = Batch(*(None if one is None else one[:count, ..., :edge, :edge] for one in batch))
+            return super().__call__(network, part, generator)
 
-    def size(self, share: float) -> tuple[int, int]:
-        """Number and side of the patches after a share of the budget."""
-        raise NotImplementedError
-
-
-class GrowingBatches(Growing):
-    def size(self, share: float) -> tuple[int, int]:
-        return 2 if share < 1 / 3 else 4 if share < 2 / 3 else 8, 64
-
-
-class GrowingPatches(Growing):
-    def size(self, share: float) -> tuple[int, int]:
-        return (16, 32) if share < 0.5 else (4, 64)
+    return Growing
 
 
 def shaped(make: Callable[[Method], nn.Module]) -> type[Noise2Same]:
@@ -120,10 +109,10 @@ CANDIDATES: dict[str, tuple[dict[str, Any], type[Noise2Same]]] = {
     "compiled": ({}, shaped(compiled)),
     "batches of 2": ({"batch": 2}, Noise2Same),
     "batches of 8": ({"batch": 8}, Noise2Same),
-    "batches of 2, 4, then 8": ({"batch": 8}, GrowingBatches),
+    "batches of 2, 4, then 8": ({"batch": 8}, growing(lambda share: (2 ** (1 + int(3 * min(share, 0.99))), 64))),
     "16 patches of 32": ({"patch": 32, "batch": 16}, Noise2Same),
     "1 patch of 128": ({"patch": 128, "batch": 1}, Noise2Same),
-    "16 patches of 32, then 4 of 64": ({"batch": 16}, GrowingPatches),
+    "16 patches of 32, then 4 of 64": ({"batch": 16}, growing(lambda share: (16, 32) if share < 0.5 else (4, 64))),
     "learning rate 1e-3": ({"learning_rate": 1e-3}, Noise2Same),
     "learning rate 6e-3": ({"learning_rate": 6e-3}, Noise2Same),
     "learning rate halved ten times": ({"schedule": "halving"}, Noise2Same),

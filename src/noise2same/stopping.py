@@ -22,7 +22,7 @@ PER_DOUBLING = 4
 GAIN = 0.05
 """dB that count: for the last doubling to have been worth it, so that a run three times as long buys about 0.1."""
 LOSS = 0.1
-"""dB by which the last doubling must have made it worse, to end a run that is to take its time."""
+"""dB by which the last doubling must have made it worse, to end a run that is to take its time; a guess."""
 
 
 class StopRule:

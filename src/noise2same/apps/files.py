@@ -19,10 +19,15 @@ def plan_outputs(inputs: Sequence[str], files: Sequence[Path], output: Path) -> 
     if io.supported(output) and not output.is_dir():
         raise InputError(f"{output} is one file but there are several inputs: give a folder.")
     outputs = [output / io.output_name(file) for file in files]
+    check_distinct(outputs)
+    return outputs
+
+
+def check_distinct(outputs: Sequence[Path]) -> None:
+    """Raise InputError if two results would go to the same file."""
     twice = {path for path in outputs if outputs.count(path) > 1}
     if twice:
         raise InputError(f"Two inputs would both be written to {min(twice)}: rename one.")
-    return outputs
 
 
 def labels(files: Sequence[Path]) -> list[str]:

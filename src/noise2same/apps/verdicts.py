@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from rich.table import Column, Table
 
 from noise2same import io
-from noise2same.apps.files import labels
+from noise2same.apps.files import check_distinct, labels
 from noise2same.apps.terminal import print_json, stdout, tell
 from noise2same.errors import InputError
 
@@ -35,11 +35,9 @@ def plan_reports(
             raise InputError(f"--report {report}: there are {len(files)} images, so name a folder.")
         if report.exists() and not report.is_dir():
             raise InputError(f"--report {report}: this is a file, and there are {len(files)} images; name a folder.")
-        pages: list[Path | None] = [report / f"{io.stem(file)}.html" for file in files]
-        twice = next((page for page in pages if pages.count(page) > 1), None)
-        if twice:
-            raise InputError(f"Two images would both have the report {twice}: rename one.")
-        return pages
+        pages = [report / f"{io.stem(file)}.html" for file in files]
+        check_distinct(pages)
+        return list(pages)
     if report.suffix not in (".html", ".png"):
         raise InputError(f"--report {report}: the name of a report ends in .html or .png.")
     io.check_apart(report, inputs)
