@@ -17,7 +17,7 @@ from noise2same.networks.unet import UNet
 from noise2same.patches import Patches
 
 CPU = torch.device("cpu")
-FACTS = Facts(2, 1, sigma=0.5)
+FACTS = Facts(2, 1, sigma=(0.5,))
 
 
 class Interrupting(Noise2Same):

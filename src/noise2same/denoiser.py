@@ -54,6 +54,9 @@ class Denoiser:
         Channels it takes.
     normalization : Normalization
         Statistics of the training images.
+    blend : tuple of float
+        Weight of the network's output in each channel of the result; the rest is the noisy image. 1 but where training
+        ended with an output that is estimated to be farther from the truth than the blend.
     summary : dict
         What happened in training: steps, seconds, noise level, loss terms.
     """
@@ -65,6 +68,7 @@ class Denoiser:
         self._prepared: nn.Module | None = None
         self.axes, self.channels = "YX", 1
         self.normalization = Normalization((0.0,), (1.0,))
+        self.blend: tuple[float, ...] = (1.0,)
         self.summary: dict[str, Any] = {}
 
     @property
@@ -140,6 +144,9 @@ class Denoiser:
             watch=lambda network: {} if watch is None else watch(self._with(network)),
         )
         self.network.cpu()
+        self.blend = outcome.blend or (1.0,)
+        for line in blend_in_words(self.blend):
+            say(line)
         self.summary = dataclasses.asdict(outcome) | {
             "sigma": data.noise.sigma,
             "slope": data.noise.slope,
@@ -249,6 +256,7 @@ class Denoiser:
             "axes": self.axes,
             "channels": self.channels,
             "normalization": dataclasses.asdict(self.normalization),
+            "blend": self.blend,
             "summary": self.summary,
         }
         write_model(path, header, self.network.state_dict())
@@ -264,6 +272,7 @@ class Denoiser:
             model.axes, model.channels = str(header["axes"]), int(header["channels"])
             stored = header["normalization"]
             model.normalization = Normalization(tuple(stored["mean"]), tuple(stored["std"]))
+            model.blend = tuple(map(float, header.get("blend", (1.0,))))
             model.summary = dict(header["summary"])
             model.network = model.new_network()
             model.network.load_state_dict(weights)
@@ -307,6 +316,7 @@ class Denoiser:
             out,
             normalization=self.normalization if self.config.normalization == "dataset" else None,
             augment=self.turns(image) if augment is None else augment,
+            blend=self.blend,
             advance=advance,
         )
 
@@ -341,3 +351,14 @@ class Denoiser:
                 else "give its axes, or use others"
             )
             raise InputError(f"{image.name} is {here}D (axes {image.axes}) but {other} {there}D; {hint}.")
+
+
+def blend_in_words(blend: Sequence[float]) -> list[str]:
+    """A sentence for each channel whose result is in part the noisy image."""
+    names = [f"channel {c + 1}" for c in range(len(blend))] if len(blend) > 1 else ["the image"]
+    return [
+        f"The network takes more than noise from {name}: its result is blended, {1 - weight:.0%} of it is the input. "
+        "Train longer for more."
+        for name, weight in zip(names, blend, strict=True)
+        if weight < 0.95
+    ]

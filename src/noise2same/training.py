@@ -54,6 +54,8 @@ class Summary:
     interrupted: bool
     stopped_early: bool
     """Whether it ended before the budget, because more training would have bought nothing."""
+    blend: tuple[float, ...] | None
+    """Weight of each channel's output against its input (`StopRule.blend`); None where it cannot be estimated."""
     terms: dict[str, float]
     """Loss terms at the end, averaged over the last steps."""
     history: list[dict[str, float]]
@@ -125,13 +127,16 @@ def fit(
             raise
     if module.average is not None:
         network.load_state_dict(module.average.module.state_dict())
+    blend = None
     if module.rule is not None:
         module.rule.keep_best(network)
+        blend = None if method.supervised else module.rule.blend(network)
     return Summary(
         trainer.global_step,
         module.elapsed,
         module.interrupted,
         module.done_at is not None,
+        blend,
         module.read_terms(),
         module.history,
     )
