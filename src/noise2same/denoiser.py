@@ -256,11 +256,10 @@ class Denoiser:
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> Denoiser:
-        """Read a model written by `save`. Nothing in the file is executed."""
+        """Read a model written by `save`. Nothing in the file is executed, and no file that it names is opened."""
         header, weights = read_model(Path(path))
         try:
-            known = Config.model_fields.keys() & header["config"]  # older versions had settings that are gone
-            model = cls(Config(**{name: header["config"][name] for name in known}))
+            model = cls(Config.from_header(header["config"]))
             model.axes, model.channels = str(header["axes"]), int(header["channels"])
             stored = header["normalization"]
             model.normalization = Normalization(tuple(stored["mean"]), tuple(stored["std"]))

@@ -37,7 +37,9 @@ def run_training(denoiser: Denoiser, files: list[Path], axes: str | None, model:
 
 def keep_network(model: Path, trained: Config, wanted: Config) -> Config:
     """Settings for training a model further: the wanted ones, with the network it has."""
-    fields = ("method", "noise_model", "block", "features", "levels")
+    fields = ["method", "block", "features", "levels"]
+    if trained.noise_model != "simulated" or "noise_model" not in wanted.model_fields_set:  # which is given again
+        fields.append("noise_model")
     for name in fields:
         if name in wanted.model_fields_set and getattr(wanted, name) != getattr(trained, name):
             raise InputError(f"{model} was made with {name}={getattr(trained, name)}, which cannot change in a resume.")
