@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from copy import deepcopy
 from typing import get_args
 
 import numpy as np
@@ -107,6 +108,14 @@ def test_save_and_load(tiny, tmp_path):
     noisy = np.random.default_rng(1).normal(100, 20, (40, 50))
     assert (again.denoise(noisy) == tiny.denoise(noisy)).all()
     assert again.config == tiny.config and again.summary == tiny.summary and again.axes == "YX"
+
+
+def test_weights_that_are_not_finite_are_not_saved(tiny, tmp_path):
+    broken = tiny._with(deepcopy(tiny.network))
+    next(broken.network.parameters()).data[0] = float("inf")
+    with pytest.raises(InputError, match=r"model\.safetensors is not written"):
+        broken.save(tmp_path / "model.safetensors")
+    assert not list(tmp_path.iterdir())
 
 
 def rewrite(path, change):

@@ -20,7 +20,7 @@ from noise2same import axes as ax
 from noise2same import io, methods, starter
 from noise2same.config import Config
 from noise2same.device import describe, pick
-from noise2same.errors import InputError
+from noise2same.errors import Diverged, InputError
 from noise2same.io import Input
 from noise2same.methods import Facts, Method
 from noise2same.model_file import read_model, write_model
@@ -89,7 +89,8 @@ class Denoiser:
     ) -> Denoiser:
         """Train on noisy images and return self.
 
-        Ctrl-C ends training early and keeps what was learned; `summary["interrupted"]` then is True.
+        Ctrl-C ends training early and keeps what was learned; `summary["interrupted"]` then is True. When the loss
+        becomes NaN or infinite, `Diverged` is raised, and this denoiser has the last weights that were good.
 
         Parameters
         ----------
@@ -148,6 +149,11 @@ class Denoiser:
             "images": len(opened),
             "warm": method.warm,
         }
+        if outcome.diverged:
+            raise Diverged(
+                f"Training diverged after step {outcome.steps} (its loss or weights are not finite): give a lower "
+                f"learning rate, such as learning_rate={self.config.learning_rate / 3:.1g} (--set on the command line)."
+            )
         return self
 
     def denoise(

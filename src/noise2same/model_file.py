@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
+import torch
 from safetensors import SafetensorError, safe_open
 from safetensors.torch import save
 from torch import Tensor
@@ -19,7 +21,9 @@ OURS = "noise2same model: give a file that 'noise2same train' or Denoiser.save w
 
 
 def write_model(path: Path, header: dict[str, Any], weights: dict[str, Tensor]) -> None:
-    """Write a model whole or not at all; `header` is anything JSON can hold."""
+    """Write a model whole or not at all; `header` is anything JSON can hold. Weights must be finite."""
+    if not all_finite(weights.values()):
+        raise InputError(f"{path} is not written, because some weights are NaN or infinite: train the model again.")
     fields = {"format": FORMAT, "version": __version__, **header}
     tensors = {name: value.contiguous() for name, value in weights.items()}
     with io.replacing(path) as partial:
@@ -43,6 +47,12 @@ def read_model(path: Path) -> tuple[dict[str, Any], dict[str, Tensor]]:
         made = fields.get("version", "a later version")
         raise InputError(f"{path} was made by noise2same {made}, newer than this {__version__}: upgrade noise2same.")
     return fields, weights
+
+
+def all_finite(weights: Iterable[Tensor]) -> bool:
+    """Whether no weight is NaN or infinite. A GPU is waited for once."""
+    found = [values.isfinite().all() for values in weights]
+    return not found or bool(torch.stack(found).all())
 
 
 def _is_cut(path: Path, reason: str) -> bool:
