@@ -22,6 +22,7 @@ from noise2same.errors import InputError
 from noise2same.io import open_images
 from noise2same.masking import FILLS
 from noise2same.metrics import psnr
+from noise2same.model_file import read_model
 from noise2same.noise.synthesise import gaussian, poisson_gaussian
 
 TINY = {"steps": 2, "features": 4, "batch": 2, "patch": 16, "patch_3d": (4, 8, 8)}
@@ -128,6 +129,13 @@ def rewrite(path, change):
     save_file(load_file(path), path, {"noise2same": json.dumps(header)})
 
 
+def spoil_weights(path, value):
+    """Put a number into the weights of a model file."""
+    header, weights = read_model(path)
+    weights["head.0.weight"].view(-1)[0] = value
+    save_file(weights, path, {"noise2same": json.dumps(header)})
+
+
 def test_a_model_with_a_setting_that_is_gone_still_loads(tiny, tmp_path):
     path = tiny.save(tmp_path / "model.safetensors")
     rewrite(path, lambda header: header["config"].update(masked_fraction=0.25))
@@ -146,6 +154,22 @@ def test_a_model_with_a_setting_that_is_gone_still_loads(tiny, tmp_path):
         (lambda path: rewrite(path, lambda header: header["config"].update(features=5)), "damaged"),
         (lambda path: rewrite(path, lambda header: header["config"].update(features=-1)), "damaged"),
         (lambda path: path.unlink(), "does not exist"),
+        (lambda path: rewrite(path, lambda header: header["normalization"].update(mean=["dark"])), "damaged"),
+        (lambda path: rewrite(path, lambda header: header["normalization"].update(mean="dark")), "damaged"),
+        (lambda path: rewrite(path, lambda header: header["normalization"].update(mean=[float("nan")])), "damaged"),
+        (lambda path: rewrite(path, lambda header: header["normalization"].update(std=[0.0])), "damaged"),
+        (lambda path: rewrite(path, lambda header: header["normalization"].update(std=[1.0, 2.0])), "damaged"),
+        (lambda path: rewrite(path, lambda header: header.update(normalization=[1, 2])), "damaged"),
+        (lambda path: rewrite(path, lambda header: header.update(channels=0)), "damaged"),
+        (lambda path: rewrite(path, lambda header: header.update(channels=None)), "damaged"),
+        (lambda path: rewrite(path, lambda header: header.update(channels=float("inf"))), "damaged"),
+        (lambda path: rewrite(path, lambda header: header.update(axes="QX")), "damaged"),
+        (lambda path: rewrite(path, lambda header: header.update(axes=[])), "damaged"),
+        (lambda path: rewrite(path, lambda header: header.update(config="fast")), "damaged"),
+        (lambda path: rewrite(path, lambda header: header["config"].update(patch_3d=7)), "damaged"),
+        (lambda path: rewrite(path, lambda header: header.update(summary=3)), "damaged"),
+        (lambda path: spoil_weights(path, float("nan")), "NaN or infinite"),
+        (lambda path: spoil_weights(path, float("inf")), "NaN or infinite"),
     ],
 )
 def test_model_files_that_cannot_be_used(tiny, tmp_path, spoil, words):

@@ -23,7 +23,7 @@ from noise2same.device import describe, pick
 from noise2same.errors import Diverged, InputError
 from noise2same.io import Input
 from noise2same.methods import Facts, Method
-from noise2same.model_file import read_model, write_model
+from noise2same.model_file import Header, read_model, write_model
 from noise2same.networks.engines import ready
 from noise2same.normalize import Normalization
 from noise2same.prediction import predict, predict_whole
@@ -265,11 +265,10 @@ class Denoiser:
         """Read a model written by `save`. Nothing in the file is executed, and no file that it names is opened."""
         header, weights = read_model(Path(path))
         try:
-            model = cls(Config.from_header(header["config"]))
-            model.axes, model.channels = str(header["axes"]), int(header["channels"])
-            stored = header["normalization"]
-            model.normalization = Normalization(tuple(stored["mean"]), tuple(stored["std"]))
-            model.summary = dict(header["summary"])
+            stored = Header(**header)
+            model = cls(Config.from_header(stored.config))
+            model.axes, model.channels, model.summary = stored.axes, stored.channels, stored.summary
+            model.normalization = Normalization(stored.normalization.mean, stored.normalization.std)
             model.network = model.new_network()
             model.network.load_state_dict(weights)
         except (KeyError, TypeError, ValueError, RuntimeError) as error:

@@ -5,19 +5,47 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 import torch
+from pydantic import BaseModel, ConfigDict, Field, PositiveInt, model_validator
 from safetensors import SafetensorError, safe_open
 from safetensors.torch import save
 from torch import Tensor
 
 from noise2same import __version__, io
+from noise2same import axes as ax
 from noise2same.errors import InputError
 
 FORMAT = 1
 """Version of the format. A file with a higher one is refused."""
 OURS = "noise2same model: give a file that 'noise2same train' or Denoiser.save wrote"
+
+
+class Statistics(BaseModel):
+    """Of the training images, one value for each channel."""
+
+    model_config = ConfigDict(allow_inf_nan=False)
+
+    mean: tuple[float, ...]
+    std: tuple[Annotated[float, Field(gt=0)], ...]
+
+
+class Header(BaseModel):
+    """What the header of a model must hold; ValidationError, which is a ValueError, if it does not."""
+
+    config: dict[str, Any]
+    axes: str
+    channels: PositiveInt
+    normalization: Statistics
+    summary: dict[str, Any]
+
+    @model_validator(mode="after")
+    def _consistent(self) -> Header:
+        ax.check(self.axes, (1,) * len(self.axes))
+        if not self.channels == len(self.normalization.mean) == len(self.normalization.std):
+            raise ValueError("there are not as many means and standard deviations as channels")
+        return self
 
 
 def write_model(path: Path, header: dict[str, Any], weights: dict[str, Tensor]) -> None:
@@ -40,12 +68,15 @@ def read_model(path: Path) -> tuple[dict[str, Any], dict[str, Tensor]]:
             weights = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 (not a dict)
         fields = json.loads(header)
         newer = fields["format"] > FORMAT
-    except (SafetensorError, OSError, ValueError, KeyError, TypeError) as error:
+        finite = all_finite(weights.values())
+    except (SafetensorError, OSError, ValueError, KeyError, TypeError, RuntimeError) as error:
         what = "is truncated: copy it again" if _is_cut(path, str(error)) else f"is not a {OURS}"
         raise InputError(f"{path} {what}.") from None
     if newer:
         made = fields.get("version", "a later version")
         raise InputError(f"{path} was made by noise2same {made}, newer than this {__version__}: upgrade noise2same.")
+    if not finite:
+        raise InputError(f"{path} holds weights that are NaN or infinite: copy it again, or train it again.")
     return fields, weights
 
 
