@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from copy import deepcopy
 from typing import get_args
 
 import numpy as np
@@ -21,6 +22,7 @@ from noise2same.errors import InputError
 from noise2same.io import open_images
 from noise2same.masking import FILLS
 from noise2same.metrics import psnr
+from noise2same.model_file import read_model
 from noise2same.noise.synthesise import gaussian, poisson_gaussian
 
 TINY = {"steps": 2, "features": 4, "batch": 2, "patch": 16, "patch_3d": (4, 8, 8)}
@@ -109,6 +111,14 @@ def test_save_and_load(tiny, tmp_path):
     assert again.config == tiny.config and again.summary == tiny.summary and again.axes == "YX"
 
 
+def test_weights_that_are_not_finite_are_not_saved(tiny, tmp_path):
+    broken = tiny._with(deepcopy(tiny.network))
+    next(broken.network.parameters()).data[0] = float("inf")
+    with pytest.raises(InputError, match=r"model\.safetensors is not written"):
+        broken.save(tmp_path / "model.safetensors")
+    assert not list(tmp_path.iterdir())
+
+
 def rewrite(path, change):
     """Change the header of a model file, as another program or version would have written it."""
     from safetensors import safe_open
@@ -117,6 +127,13 @@ def rewrite(path, change):
         header = json.loads(file.metadata()["noise2same"])
     change(header)
     save_file(load_file(path), path, {"noise2same": json.dumps(header)})
+
+
+def spoil_weights(path, value):
+    """Put a number into the weights of a model file."""
+    header, weights = read_model(path)
+    weights["head.0.weight"].view(-1)[0] = value
+    save_file(weights, path, {"noise2same": json.dumps(header)})
 
 
 def test_a_model_with_a_setting_that_is_gone_still_loads(tiny, tmp_path):
@@ -137,6 +154,22 @@ def test_a_model_with_a_setting_that_is_gone_still_loads(tiny, tmp_path):
         (lambda path: rewrite(path, lambda header: header["config"].update(features=5)), "damaged"),
         (lambda path: rewrite(path, lambda header: header["config"].update(features=-1)), "damaged"),
         (lambda path: path.unlink(), "does not exist"),
+        (lambda path: rewrite(path, lambda header: header["normalization"].update(mean=["dark"])), "damaged"),
+        (lambda path: rewrite(path, lambda header: header["normalization"].update(mean="dark")), "damaged"),
+        (lambda path: rewrite(path, lambda header: header["normalization"].update(mean=[float("nan")])), "damaged"),
+        (lambda path: rewrite(path, lambda header: header["normalization"].update(std=[0.0])), "damaged"),
+        (lambda path: rewrite(path, lambda header: header["normalization"].update(std=[1.0, 2.0])), "damaged"),
+        (lambda path: rewrite(path, lambda header: header.update(normalization=[1, 2])), "damaged"),
+        (lambda path: rewrite(path, lambda header: header.update(channels=0)), "damaged"),
+        (lambda path: rewrite(path, lambda header: header.update(channels=None)), "damaged"),
+        (lambda path: rewrite(path, lambda header: header.update(channels=float("inf"))), "damaged"),
+        (lambda path: rewrite(path, lambda header: header.update(axes="QX")), "damaged"),
+        (lambda path: rewrite(path, lambda header: header.update(axes=[])), "damaged"),
+        (lambda path: rewrite(path, lambda header: header.update(config="fast")), "damaged"),
+        (lambda path: rewrite(path, lambda header: header["config"].update(patch_3d=7)), "damaged"),
+        (lambda path: rewrite(path, lambda header: header.update(summary=3)), "damaged"),
+        (lambda path: spoil_weights(path, float("nan")), "NaN or infinite"),
+        (lambda path: spoil_weights(path, float("inf")), "NaN or infinite"),
     ],
 )
 def test_model_files_that_cannot_be_used(tiny, tmp_path, spoil, words):

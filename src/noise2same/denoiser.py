@@ -20,10 +20,10 @@ from noise2same import axes as ax
 from noise2same import io, methods, starter
 from noise2same.config import Config
 from noise2same.device import describe, pick
-from noise2same.errors import InputError
+from noise2same.errors import Diverged, InputError
 from noise2same.io import Input
 from noise2same.methods import Facts, Method
-from noise2same.model_file import read_model, write_model
+from noise2same.model_file import Header, read_model, write_model
 from noise2same.networks.engines import ready
 from noise2same.normalize import Normalization
 from noise2same.prediction import predict, predict_whole
@@ -93,7 +93,8 @@ class Denoiser:
     ) -> Denoiser:
         """Train on noisy images and return self.
 
-        Ctrl-C ends training early and keeps what was learned; `summary["interrupted"]` then is True.
+        Ctrl-C ends training early and keeps what was learned; `summary["interrupted"]` then is True. When the loss
+        becomes NaN or infinite, `Diverged` is raised, and this denoiser has the last weights that were good.
 
         Parameters
         ----------
@@ -155,6 +156,11 @@ class Denoiser:
             "images": len(opened),
             "warm": method.warm,
         }
+        if outcome.diverged:
+            raise Diverged(
+                f"Training diverged after step {outcome.steps} (its loss or weights are not finite): give a lower "
+                f"learning rate, such as learning_rate={self.config.learning_rate / 3:.1g} (--set on the command line)."
+            )
         return self
 
     def denoise(
@@ -264,16 +270,14 @@ class Denoiser:
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> Denoiser:
-        """Read a model written by `save`. Nothing in the file is executed."""
+        """Read a model written by `save`. Nothing in the file is executed, and no file that it names is opened."""
         header, weights = read_model(Path(path))
         try:
-            known = Config.model_fields.keys() & header["config"]  # older versions had settings that are gone
-            model = cls(Config(**{name: header["config"][name] for name in known}))
-            model.axes, model.channels = str(header["axes"]), int(header["channels"])
-            stored = header["normalization"]
-            model.normalization = Normalization(tuple(stored["mean"]), tuple(stored["std"]))
-            model.blend = tuple(map(float, header.get("blend", (1.0,))))
-            model.summary = dict(header["summary"])
+            stored = Header(**header)
+            model = cls(Config.from_header(stored.config))
+            model.axes, model.channels, model.summary = stored.axes, stored.channels, stored.summary
+            model.normalization = Normalization(stored.normalization.mean, stored.normalization.std)
+            model.blend = stored.blend
             model.network = model.new_network()
             model.network.load_state_dict(weights)
         except (KeyError, TypeError, ValueError, RuntimeError) as error:

@@ -218,7 +218,7 @@ def simulator_of(config: Config, images: NDArray[Any]) -> Simulator | None:
     """The function that simulates the noise, if that is the noise model, tried out on images of their own kind."""
     model = config.noise_model
     if model == "simulated":
-        raise InputError("The noise model of this model was a function: give it again, or another noise_model.")
+        raise InputError("The noise model was a function or file, which no model keeps: give noise_model again.")
     if isinstance(model, str) and not model.endswith(".py"):
         return None
     sample = load(Path(model).expanduser()) if isinstance(model, str) else model
