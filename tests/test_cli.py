@@ -21,6 +21,7 @@ from safetensors.numpy import load_file
 
 from noise2same import io
 from noise2same.denoiser import Denoiser
+from noise2same.metrics import evaluate
 
 Run = Callable[..., tuple[int, str, str]]
 NETWORK = ("--set", "features=4", "--set", "batch=2", "--set", "patch=32")
@@ -212,6 +213,8 @@ def test_evaluate(run: Run) -> None:
     code, out, err = run("evaluate", "ours", "clean", "--json")
     figures = json.loads(out)
     assert set(figures["images"]) == {"scan.001.npy", "scan.002.npy"}
+    ours, clean = (np.load(f"{folder}/scan.001.npy") for folder in ("ours", "clean"))
+    assert figures["images"]["scan.001.npy"] == pytest.approx(evaluate(prediction=ours, truth=clean))
     assert set(figures["mean"]) == {"psnr", "psnr_affine", "psnr_minmax", "ssim"}
     assert 5 < figures["mean"]["psnr"] < 40
     of_both = json.loads(run("evaluate", "*/scan.001.npy", "clean", "--json")[1])["images"]
