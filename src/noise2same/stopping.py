@@ -26,6 +26,8 @@ UNDERESTIMATED = 0.2
 
 Estimates of the level are within 10 % (`benchmarks/level.py`), those of the variance within 20 %.
 """
+LOOKED_AT = 2**21
+"""Pixels of the images that are denoised to see how much is taken away: seconds on a CPU."""
 LOSS = 0.1
 """dB by which the last doubling must have made it worse, to end a run that is to take its time; a guess."""
 
@@ -54,7 +56,7 @@ class StopRule:
     """
 
     def __init__(self, patches: Patches, facts: Facts, seed: int, *, warm: bool = False, gain: float = GAIN) -> None:
-        self.facts, self.first, self.gain = facts, FIRST_WARM if warm else FIRST, gain
+        self.patches, self.facts, self.first, self.gain = patches, facts, FIRST_WARM if warm else FIRST, gain
         self.trusted = not facts.correlation and facts.kind not in ("impulse", "unknown")
         generator = torch.Generator(patches.device).manual_seed(seed)
         self.batches = [patches.draw(generator, held=True) for _ in range(BATCHES)]
@@ -126,28 +128,33 @@ class StopRule:
         .. math:: E\|x + w(f-x) - y\|^2 = \sigma^2 - 2w\,(\sigma^2 - Cov(f, x)) + w^2\,E\|f-x\|^2
 
         is least at :math:`w = (\sigma^2 - Cov(f, x)) / E\|f-x\|^2`: 1 for the best of all outputs, and less for one
-        that took away more than the noise. It errs towards the output: the variance may be `UNDERESTIMATED`. None
-        where estimates of the risk do not hold: for noise of another kind, or that pixels share.
+        that took away more than the noise. It errs towards the output: the variance may be `UNDERESTIMATED`. The
+        covariance is that of the held-out pixels. What was taken away is looked at in all of the images, because a few
+        bright places may have most of it. None where estimates of the risk do not hold: for noise of another kind, or
+        that pixels share.
         """
         if not self.trusted:
             return None
-        residual, covariance = self._parts(network)
-        removable = (1 + UNDERESTIMATED) * self.variance - covariance
-        return tuple((removable / residual.clamp(min=1e-12)).clamp(0, 1).tolist())
+        _, covariance = self._parts(network)
+        squares, variances, count = (torch.zeros_like(self.variance) for _ in range(3))
+        for x, valid in self.patches.tiles(LOOKED_AT):
+            squares += channel_sums((predicted(network, x) - x).square() * valid)
+            variances += channel_sums(self.facts.variance(x) * valid)
+            count += channel_sums(valid)
+        share = covariance / self.variance
+        removable = variances * (1 + UNDERESTIMATED - share)
+        return tuple((removable / squares.clamp(min=1e-12 * count)).clamp(0, 1).tolist())
 
-    @torch.no_grad()
     def _parts(self, network: nn.Module) -> tuple[Tensor, Tensor]:
         """Mean square of f(x) − x, and covariance of f(x) and the noise, of each channel: (C,)."""
-        was_training = network.training
-        network.eval()
         squares, responses = [], []
         for batch, changed, noisy in zip(self.batches, self.inputs, self.variances, strict=True):
-            f_x = network(batch.x)
+            f_x = predicted(network, batch.x)
             squares.append((f_x - batch.x).square())
             middle = between(batch.x, f_x, by_channel(self.facts.slope, f_x), batch.valid)
             variance = self.facts.variance(middle, batch.strength)
-            responses.append((network(changed) - f_x) * variance / noisy)  # the change is as large as the noise at x
-        network.train(was_training)
+            response = predicted(network, changed) - f_x
+            responses.append(response * variance / noisy)  # the change is as large as the noise at x
         derivative = channel_sums(torch.cat(self.changes) * torch.cat(responses))
         return self._mean(squares), self.variance * derivative / channel_sums(torch.cat(self.changes).square())
 
@@ -156,3 +163,15 @@ class StopRule:
         counted = [torch.ones_like(batch.x) if batch.valid is None else batch.valid for batch in self.batches]
         sums = channel_sums(torch.cat([value * where for value, where in zip(values, counted, strict=True)]))
         return sums / channel_sums(torch.cat(counted)).clamp(min=1)
+
+
+@torch.no_grad()
+def predicted(network: nn.Module, x: Tensor) -> Tensor:
+    """What a network predicts, whether it is being trained or not."""
+    was_training = network.training
+    network.eval()
+    try:
+        output: Tensor = network(x)
+    finally:
+        network.train(was_training)
+    return output
