@@ -89,5 +89,5 @@ def part_of(image: io.Image) -> tuple[NDArray[Any], str]:
     for axis, size in zip(spatial, sample.size, strict=True):
         length = min(size, LARGEST[axis])
         middle.append(slice((size - length) // 2, (size - length) // 2 + length))
-    pixels = sample.read(middle[0].start, middle[0].stop)[0][:, :, *middle[1:]]
+    pixels = sample.read(*middle)[0]
     return (pixels[0], spatial) if len(pixels) == 1 else (pixels, f"C{spatial}")
