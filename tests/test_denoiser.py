@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import pickle
 import subprocess
 import sys
 from copy import deepcopy
@@ -408,3 +409,53 @@ def test_results_do_not_depend_on_the_unit_of_the_values(scale):
     noisy = case("grey")[1][:96, :96]
     one, other = (n2s.denoise((noisy * np.float32(s)), steps=5, progress=False) for s in (1.0, scale))
     np.testing.assert_array_equal(other, one * np.float32(scale))
+
+
+def test_a_model_that_training_made_worse_stays_as_it_was():
+    """Weights and statistics belong together: on brighter images, the old ones were kept with the new ones."""
+    clean = data.camera()[100:228, 100:228].astype(np.float32)
+    noisy = gaussian(clean, 25, np.random.default_rng(0))
+    model = n2s.train(noisy, steps=20, progress=False)
+    before = model.normalization, model.denoise(noisy)
+    ruinous = model.config.model_copy(update={"steps": 5, "learning_rate": 0.9, "clip": 0.0})
+    model.config = ruinous
+    model.fit(noisy * 3 + 50, resume=True, progress=False)
+    assert model.summary["unchanged"]
+    assert model.normalization == before[0]
+    np.testing.assert_allclose(model.denoise(noisy), before[1], rtol=1e-4)
+
+
+def test_a_denoiser_that_has_predicted_can_be_copied_and_sent(tiny):
+    image = np.random.default_rng(1).normal(100, 20, (40, 50)).astype(np.float32)
+    expected = tiny.denoise(image)
+    for other in (deepcopy(tiny), pickle.loads(pickle.dumps(tiny))):
+        np.testing.assert_array_equal(other.denoise(image), expected)
+
+
+@pytest.mark.parametrize(("shape", "axes", "averaged"), [((4, 1024, 1024), "TYX", True), ((1100, 1000), "YX", False)])
+def test_frames_are_averaged_like_single_pictures(tiny, shape, axes, averaged):
+    image = open_images(np.zeros((2, 2)), "YX")[0]
+    assert tiny.turns(dataclasses.replace(image, data=np.broadcast_to(0, shape), axes=axes)) == averaged
+
+
+def test_a_method_that_is_not_trained_leaves_the_denoiser_as_it_is():
+    model = n2s.Denoiser(Config(method="nlm"))
+    model.denoise(np.random.default_rng(0).normal(0, 1, (2, 24, 24)), "CYX")
+    assert (model.axes, model.channels) == ("YX", 1)
+
+
+def test_a_report_denoises_what_it_shows(tmp_path, tiny):
+    """Of an image larger than memory, all of it was denoised into memory."""
+    tall = np.lib.stride_tricks.as_strided(np.zeros(1), (2**40, 64), (0, 0))
+    verdict = tiny.report(tmp_path / "tall.html", tall, "YX")
+    assert verdict.word and (tmp_path / "tall.html").exists()
+
+
+def test_training_leaves_torch_as_it_was():
+    before = torch.get_float32_matmul_precision()
+    torch.set_float32_matmul_precision("highest")
+    try:
+        n2s.train(np.random.default_rng(0).normal(100, 20, (40, 50)), progress=False, **TINY)
+        assert torch.get_float32_matmul_precision() == "highest"
+    finally:
+        torch.set_float32_matmul_precision(before)
