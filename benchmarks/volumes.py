@@ -19,10 +19,11 @@ from scipy import ndimage
 
 from noise2same import train
 from noise2same.metrics import psnr
+from noise2same.noise.diagnose import diagnose
 from noise2same.noise.synthesise import gaussian, poisson_gaussian
 
 VOLUMES = ("neuron_25pct", "pollen", "spotmax_volume")
-PLANES, LEVELS = (2, 4, 8, 16), (0.05, 0.15, 0.5)
+PLANES, TRAINED, LEVELS = (2, 4, 8, 16), (2, 8), (0.05, 0.15, 0.5)
 SMOOTH = (0.7, 1.0, 1.0)
 
 
@@ -33,31 +34,36 @@ def clean_volume(name: str, planes: int) -> NDArray[np.float32]:
     return volume[start : start + planes, :256, :256]
 
 
+def made_noisy(name: str, planes: int, level: float) -> tuple[NDArray[np.float32], NDArray[np.float32], float]:
+    """A clean volume, the same with noise of a level in units of its contrast, and the level in its own."""
+    clean = clean_volume(name, planes)
+    sigma = level * float(clean.std())
+    return clean, gaussian(clean, sigma, np.random.default_rng(0)), sigma
+
+
+def level_of(name: str, planes: int) -> dict[str, Any]:
+    """Level found over the true one, at each of the levels."""
+    row: dict[str, Any] = {"volume": name, "planes": planes}
+    for level in LEVELS:
+        _, noisy, sigma = made_noisy(name, planes, level)
+        row[f"σ / contrast {level}"] = round(diagnose([noisy[None, None]]).sigma / sigma, 3)
+    return row
+
+
 def safety(task: tuple[str, int, float], steps: int) -> dict[str, Any]:
-    """Level and scores of one volume."""
+    """Scores of one volume after too little training."""
     import torch
 
     torch.set_num_threads(1)
-    name, planes, level = task
-    clean = clean_volume(name, planes)
-    sigma, span = level * float(clean.std()), float(np.ptp(clean))
-    noisy = gaussian(clean, sigma, np.random.default_rng(0))
+    clean, noisy, _ = made_noisy(*task)
     model = train(noisy, "ZYX", steps=steps, progress=False)
-    found = model.summary["sigma"][0] * model.normalization.std[0] / sigma
     blended = model.denoise(noisy)
     weight, model.blend = model.blend[0], (1.0,)
+    span = float(np.ptp(clean))
     before, after, alone = (psnr(clean, one, data_range=span) for one in (noisy, blended, model.denoise(noisy)))
-    return {
-        "volume": name,
-        "planes": len(clean),
-        "σ / contrast": level,
-        "level found / true": round(found, 3),
-        "noisy": round(before, 2),
-        "network alone": round(alone, 2),
-        "its weight": round(weight, 2),
-        "result": round(after, 2),
-        "gain": round(after - before, 2),
-    }
+    scores = {"noisy": before, "network alone": alone, "its weight": weight, "result": after, "gain": after - before}
+    name, planes, level = task
+    return {"volume": name, "planes": planes, "σ / contrast": level} | {k: round(v, 2) for k, v in scores.items()}
 
 
 def channels(way: str, steps: int) -> dict[str, Any]:
@@ -85,7 +91,10 @@ def main() -> None:
     parser.add_argument("--steps", type=int, default=100, help="of training, far too few")
     parser.add_argument("--long", type=int, default=1000, help="steps of the two channels")
     arguments = parser.parse_args()
-    tasks = [(name, planes, level) for name in VOLUMES for planes in PLANES for level in LEVELS]
+    levels = [level_of(name, planes) for name in VOLUMES for planes in PLANES]
+    text = "# The level of volumes of few planes\n\nLevel found over the true one."
+    record.write("volumes_level", levels, text)
+    tasks = [(name, planes, level) for name in VOLUMES for planes in TRAINED for level in LEVELS]
     rows = record.side_by_side(partial(safety, steps=arguments.steps), tasks)
     text = (
         "# Volumes of few planes, after too little training\n\nPSNR in dB. The result is a blend of the network's "
