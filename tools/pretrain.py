@@ -48,6 +48,8 @@ CORRELATED, CLIPPED = 0.04, 0.06
 """Shares of the patches whose noise is slightly correlated, and that are rounded and clipped to 0 to 255."""
 SETTLE = 0.6
 """Share of the run after which batch norm keeps its statistics, which are those that it predicts with."""
+SAVE = 120.0
+"""Seconds between two states: what a killed run loses at most."""
 CASES = ("15", "25", "50", "photons")
 """The noise of the validation: σ in units of 0 to 255, and 10 photons for white with a read-out noise of 5."""
 
@@ -356,7 +358,7 @@ class Run:
             self.follow(min(0.999, (1 + self.steps) / (10 + self.steps)))
             now = time.monotonic()
             self.seconds = now - started
-            if now - saved > 120:
+            if now - saved > SAVE:
                 self.save()
                 saved = now
             if now - logged > 60 * self.arguments.every:

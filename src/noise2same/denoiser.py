@@ -109,6 +109,8 @@ class Denoiser:
             Given a denoiser as trained so far, fifty times in the run; the figures it returns join the history in
             `summary`.
         """
+        if self.config.minutes == 0:
+            raise InputError("minutes=0 trains nothing: give it some minutes, or denoise without training.")
         from noise2same import training  # Lightning takes seconds to import, and only training needs it
 
         methods.check_target(self.config, given=target is not None)
@@ -148,6 +150,34 @@ class Denoiser:
             "images": len(opened),
             "warm": method.warm,
         }
+        return self
+
+    def take_pretrained(
+        self,
+        images: Input | Sequence[Input],
+        axes: str | None = None,
+        *,
+        say: Callable[[str], None] = lambda line: None,
+    ) -> Denoiser:
+        """Take the network trained on other pictures as it is, for images like these, and return self (minutes=0)."""
+        of_training = ("method", "noise_model", "from_scratch", *methods.METHOD_SETTINGS)
+        default = Config(preset=self.config.preset)
+        for name in of_training:
+            if getattr(self.config, name) != getattr(default, name):
+                raise InputError(f"minutes=0 trains nothing, which {name} is for: leave one of them out.")
+        opened = io.open_images(images, axes)
+        self._adopt(opened, resume=False)
+        network = self.new_network()
+        if not starter.begin(network):
+            raise InputError(
+                f"{opened[0].name}: networks trained beforehand are there for 2D images with 1 or 3 channels and the "
+                f"default network, not for {len(ax.spatial(self.axes))}D ones with {self.channels} channel(s) and "
+                "these settings; leave out minutes=0 to train one."
+            )
+        say(f"Not training: a network trained on other pictures, on {describe(pick())}.")
+        self.network, self._prepared = network.eval(), None
+        self.config = self.config.model_copy(update={"normalization": "image"})
+        self.summary = {"steps": 0, "seconds": 0.0, "interrupted": False, "images": len(opened), "warm": True}
         return self
 
     def denoise(
@@ -260,7 +290,10 @@ class Denoiser:
         header, weights = read_model(Path(path))
         try:
             known = Config.model_fields.keys() & header["config"]  # older versions had settings that are gone
-            model = cls(Config(**{name: header["config"][name] for name in known}))
+            stored = {name: header["config"][name] for name in known}
+            kind = methods.every().get(stored.get("method", ""), Method)
+            unused = set(methods.METHOD_SETTINGS) - kind.settings  # whose defaults may have been others
+            model = cls(Config(**{name: value for name, value in stored.items() if name not in unused}))
             model.axes, model.channels = str(header["axes"]), int(header["channels"])
             stored = header["normalization"]
             model.normalization = Normalization(tuple(stored["mean"]), tuple(stored["std"]))
