@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
+import imageio.v3 as imageio
 import numpy as np
 import pytest
 import torch
@@ -108,6 +110,19 @@ def test_in_no_time_each_image_has_its_own_brightness():
 def test_in_no_time_there_must_be_a_network(image, axes, options, words):
     with pytest.raises(InputError, match=words):
         noise2same.denoise(image, axes, **{"minutes": 0} | options)
+
+
+def test_in_no_time_from_the_command_line(tmp_path, run):
+    imageio.imwrite(tmp_path / "noisy.png", np.clip(NOISY, 0, 255).astype(np.uint8))
+    task = ("denoise", tmp_path / "noisy.png", "-o", tmp_path / "clean.png", "--minutes", 0)
+    code, out, err = run(*task, "--report", tmp_path / "page.html", "--json")
+    assert code == 0 and "Not training" in err
+    figures = json.loads(out)
+    assert figures["training"]["steps"] == 0 and figures["results"][0]["verdict"] and figures["results"][0]["noise"]
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["clean.png", "noisy.png", "page.html"]
+    for option in (("--resume",), ("--log", tmp_path / "log")):
+        code, _, err = run(*task, *option)
+        assert code == 2 and f"--minutes 0 trains nothing, which {option[0]} is for" in err
 
 
 def test_no_time_is_not_enough_to_train():
