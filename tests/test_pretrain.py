@@ -84,6 +84,15 @@ def test_the_models_denoise(made):
     assert [row["steps"] for row in rows] == ["1", "8"] and all(float(row["25"]) > 15 for row in rows)
 
 
+def test_begins_with_a_model(tool, made, tmp_path):
+    folder, models = made
+    for name in ("crops.npy", "validation.npy"):
+        (tmp_path / name).symlink_to(folder / name)
+    begun = run(tool, tmp_path, "--begin", str(folder / "grey.safetensors"), "--rate", "1e-8", names=["grey"])[0]
+    for one, other in zip(begun.network.parameters(), models[0].network.parameters(), strict=True):
+        torch.testing.assert_close(one, other, rtol=0, atol=1e-5)
+
+
 def test_its_noise_has_the_variance_it_should(tool, monkeypatch):
     monkeypatch.setattr(tool, "CORRELATED", 0.0)
     monkeypatch.setattr(tool, "CLIPPED", 0.0)

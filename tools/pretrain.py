@@ -30,6 +30,7 @@ from torch.nn import functional
 from noise2same import Config, Denoiser
 from noise2same.io import replacing
 from noise2same.metrics import psnr
+from noise2same.model_file import read_model
 from noise2same.noise.synthesise import gaussian, poisson_gaussian
 from noise2same.prediction import predict
 
@@ -297,11 +298,13 @@ class Run:
         self.model = Denoiser(config)
         self.model.axes, self.model.channels = AXES[name], images.shape[1]
         self.network = self.model.new_network()
+        if arguments.begin is not None:
+            self.network.load_state_dict(read_model(arguments.begin)[1])
         self.average = deepcopy(self.network).requires_grad_(False).eval()
         self.optimizer = torch.optim.Adam(self.network.parameters(), lr=arguments.rate, fused=True)
         self.generator = torch.Generator().manual_seed(arguments.seed)
         self.steps, self.seconds = 0, 0.0
-        self.network.train()
+        self.network.train(arguments.begin is None)  # whose batch norm has its statistics
         self.state = arguments.state / f"{name}{arguments.features}.pt"
         if self.state.exists():
             self.load()
@@ -429,6 +432,7 @@ def parse(given: list[str] | None = None) -> argparse.Namespace:
     parser.add_argument("--minutes", type=float, default=240.0, help="at most, in all")
     parser.add_argument("--features", type=int, default=16, help="feature maps at the finest level")
     parser.add_argument("--batch", type=int, default=4, help="patches per step")
+    parser.add_argument("--begin", type=Path, help="model to begin with, at a lower rate, such as 1e-3")
     parser.add_argument("--rate", type=float, default=3e-3, help="learning rate at its highest")
     parser.add_argument("--crops", type=int, default=3000, help="to learn from")
     parser.add_argument("--every", type=float, default=5.0, help="minutes between two validations")
