@@ -77,8 +77,11 @@ def measure(task: tuple[str, str], minutes: float) -> dict[str, Any]:
     model = Denoiser(Config(minutes=minutes, **METHODS[method], **record.FAIR))
     target = clean if method == "noise2true" else None
     model.fit(noisy, target=target, progress=False, say=told.append)
-    scores = [psnr_affine(y, model.denoise(x, augment=False), 255) for y, x in zip(test, test_noisy, strict=True)]
-    before = [psnr_affine(y, x, 255) for y, x in zip(test, test_noisy, strict=True)]
+    outputs = [model.denoise(x, augment=False) for x in test_noisy]
+    scores, before = (
+        [psnr_affine(prediction=f, truth=y, data_range=255) for f, y in zip(images, test, strict=True)]
+        for images in (outputs, test_noisy)
+    )
     return {"dB": float(np.mean(scores)), "noisy": float(np.mean(before)), "said": told[0].rpartition("; ")[2]}
 
 

@@ -105,7 +105,7 @@ def training_rows(image: torch.Tensor, features: int, steps: int, repeats: int, 
             optimizer.step()
 
     def ours() -> float:
-        method = Noise2Same(config, Facts(dims, 1, sigma=0.5))
+        method = Noise2Same(config, Facts(dims, 1, sigma=(0.5,)))
         done = training.fit(model.new_network(), method, patches, config, device=CPU, progress=False)
         return done.seconds / steps
 

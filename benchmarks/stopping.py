@@ -76,7 +76,7 @@ def measure(name: str, most: int) -> dict[str, Any]:
     points: list[dict[str, float]] = []
 
     def scored(model: Denoiser) -> float:
-        return round(psnr_affine(clean, model.denoise(noisy, axes)), 2)
+        return round(psnr_affine(prediction=model.denoise(noisy, axes), truth=clean), 2)
 
     class Watching(StopRule):
         """Looks at the clean image too, and never stops."""

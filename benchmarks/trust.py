@@ -134,7 +134,7 @@ class Judge:
         self.pair = pair
         self.score = psnr_affine if pair.real else psnr
         self.diagnosis = diagnose([pair.noisy[None, None]])
-        self.before = self.score(pair.clean, pair.noisy, data_range=255)
+        self.before = self.score(prediction=pair.noisy, truth=pair.clean, data_range=255)
 
     def row(self, name: str, way: Way, good: bool | None, told: bool = True) -> dict[str, Any]:
         """The verdict with (`told`) or without the denoiser at hand, and the truth."""
@@ -154,7 +154,7 @@ class Judge:
             "result": name,
             "good": good,
             "verdict": verdict.word,
-            "PSNR (dB)": round(self.score(clean, denoised, data_range=255), 2),
+            "PSNR (dB)": round(self.score(prediction=denoised, truth=clean, data_range=255), 2),
             "of the input": round(self.before, 2),
             "estimated": None if verdict.psnr is None else [round(end, 2) for end in verdict.psnr],
             "reason": verdict.reason,

@@ -46,7 +46,7 @@ def measure(task: tuple[str, float | None], steps: int) -> tuple[float, float]:
     for split in dataset.test.values():
         for noisy, clean in zip(split.noisy[:TESTED], split.clean[:TESTED], strict=True):
             noisy, clean = (image[..., :CORNER, :CORNER] for image in (noisy, clean))  # colours are smaller
-            scores.append(psnr_affine(clean, model.denoise(noisy, dataset.axes)))
+            scores.append(psnr_affine(prediction=model.denoise(noisy, dataset.axes), truth=clean))
     return model.summary["lambda_inv"], float(np.mean(scores))
 
 

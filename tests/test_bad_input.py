@@ -91,6 +91,11 @@ def text(name: str) -> Make:
     return lambda: Path(name).write_text("hello, this is not what you are looking for")
 
 
+def folder_of_czi() -> None:
+    Path("bad").mkdir()
+    Path("bad/a.czi").touch()
+
+
 def twins() -> None:
     for folder in "a", "b":
         Path(folder).mkdir()
@@ -117,6 +122,8 @@ IMAGES: list[tuple[str, Make, str, tuple[str, ...]]] = [
     ("no match", nothing, "none*[1].tif", ("none*[1].tif", "matches no image")),
     ("folder without images", Path("empty").mkdir, "empty", ("empty", "without images", ".tif")),
     ("unsupported", text("bad.docx"), "bad.docx", ("bad.docx", "'.docx' is not supported", ".tif")),
+    ("CZI", text("bad.czi"), "bad.czi", ("bad.czi", "'.czi' is not supported", "export as OME-TIFF from ZEN")),
+    ("folder of CZI", folder_of_czi, "bad", ("bad is a folder without images that can be read", "1 .czi", "ZEN")),
     ("cut TIFF", cut_tiff, "bad.tif", ("bad.tif is truncated", "copy or export it again")),
     ("cut compressed TIFF", cut_compressed_tiff, "bad.tif", ("bad.tif is truncated", "copy or export it again")),
     ("cut PNG", cut_picture("bad.png"), "bad.png", ("bad.png is truncated", "copy or export it again")),
@@ -329,3 +336,10 @@ def test_no_space(run: Run, name: str) -> None:
         refused(run, nothing, arguments, (f"{name} cannot be written", "free space"))
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+
+
+def test_skipped_files_are_told_once(run: Run) -> None:
+    twins()
+    Path("a/y.nd2").touch()
+    code, _, err = run("denoise", "a", "-o", "out", "-m", "m.safetensors")
+    assert code == 0 and err.count("Warning: a: skipped 1 .nd2 (y.nd2), which cannot be read; export as TIFF") == 1

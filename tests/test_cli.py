@@ -21,6 +21,7 @@ from safetensors.numpy import load_file
 
 from noise2same import io
 from noise2same.denoiser import Denoiser
+from noise2same.metrics import evaluate
 
 Run = Callable[..., tuple[int, str, str]]
 NETWORK = ("--set", "features=4", "--set", "batch=2", "--set", "patch=32")
@@ -212,6 +213,8 @@ def test_evaluate(run: Run) -> None:
     code, out, err = run("evaluate", "ours", "clean", "--json")
     figures = json.loads(out)
     assert set(figures["images"]) == {"scan.001.npy", "scan.002.npy"}
+    ours, clean = (np.load(f"{folder}/scan.001.npy") for folder in ("ours", "clean"))
+    assert figures["images"]["scan.001.npy"] == pytest.approx(evaluate(prediction=ours, truth=clean))
     assert set(figures["mean"]) == {"psnr", "psnr_affine", "psnr_minmax", "ssim"}
     assert 5 < figures["mean"]["psnr"] < 40
     of_both = json.loads(run("evaluate", "*/scan.001.npy", "clean", "--json")[1])["images"]
@@ -342,3 +345,35 @@ def test_two_processes_train_one_model() -> None:
     assert err.count("Training on") == err.count("Model written") == 1
     assert names() == ["in.npy", "m.safetensors"]
     assert Denoiser.load("m.safetensors").summary["steps"] == 3
+
+
+@pytest.mark.parametrize("seconds", [0.0, 60.0])
+def test_a_training_that_diverges(run: Run, monkeypatch: pytest.MonkeyPatch, seconds: float) -> None:
+    from noise2same import training
+    from noise2same.methods import METHODS
+    from noise2same.methods.noise2same import Noise2Same
+
+    class Diverging(Noise2Same):
+        left = 20
+
+        def __call__(self, *arguments: Any) -> dict[str, Any]:
+            self.left -= 1
+            terms = super().__call__(*arguments)
+            return {name: value / (value * 0 if self.left == 0 else 1) for name, value in terms.items()}
+
+    monkeypatch.setattr(training, "CHECKPOINT_SECONDS", seconds)
+    monkeypatch.setitem(METHODS, "noise2same", Diverging)
+    np.save("in.npy", noisy(40, 40))
+    code, out, err = run("train", "in.npy", "-m", "m.safetensors", *NETWORK, "--steps", 40)
+    assert (code, out) == (2, "") and "Error: Training diverged after step 19" in err and "learning_rate=0.001" in err
+    assert "What was learned before is in m.safetensors." in err
+    model = Denoiser.load("m.safetensors")
+    assert model.summary["diverged"] and model.summary["steps"] == 19
+    assert np.isfinite(model.denoise("in.npy")).all()
+    assert ("goes on from m.unfinished.ckpt" in err) == (seconds == 0)
+    assert names() == sorted(["in.npy", "m.safetensors", *["m.unfinished.ckpt"] * (seconds == 0)])
+    monkeypatch.setitem(METHODS, "noise2same", Noise2Same)
+    again = ("--resume", "--set", "learning_rate=0.001")
+    code, _, err = run("train", "in.npy", "-m", "m.safetensors", *NETWORK, "--steps", 40, *again)
+    assert code == 0, err
+    assert names() == ["in.npy", "m.safetensors"]

@@ -84,7 +84,7 @@ def test_real_fluorescence(data_dir: Path, name: str, published: float) -> None:
     dataset = DATASETS[name](data_dir)
     test = dataset.test[""]
     score = psnr_affine if name == "w2s" else psnr
-    found = np.mean([score(y, x, data_range=255) for y, x in zip(test.clean, test.noisy, strict=True)])
+    found = np.mean([score(prediction=x, truth=y, data_range=255) for y, x in zip(test.clean, test.noisy, strict=True)])
     assert found == pytest.approx(published, abs=2.5)
     assert not {image.tobytes() for image in test.noisy} & {image.tobytes() for image in dataset.train.noisy}
 

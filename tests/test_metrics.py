@@ -30,7 +30,7 @@ def test_psnr_of_gaussian_noise_is_its_closed_form(camera: np.ndarray, noisy: np
 
 
 def test_equal_images_are_perfect(camera: np.ndarray) -> None:
-    scores = evaluate(camera, camera)
+    scores = evaluate(prediction=camera, truth=camera)
     assert scores["psnr"] == scores["psnr_affine"] == np.inf
     assert scores["ssim"] == pytest.approx(1)
 
@@ -48,21 +48,23 @@ def test_unsigned_subtraction_does_not_wrap(camera: np.ndarray) -> None:
 
 
 def test_affine_fit_undoes_gain_and_offset(camera: np.ndarray, noisy: np.ndarray) -> None:
-    assert psnr_affine(camera, camera * 0.01 - 3) > 200
-    assert psnr_affine(camera, 7 * noisy + 1000) == pytest.approx(psnr_affine(camera, noisy), abs=1e-3)
-    assert psnr_affine(camera, noisy) >= psnr(camera, noisy)
+    assert psnr_affine(prediction=camera * 0.01 - 3, truth=camera) > 200
+    fitted = psnr_affine(prediction=noisy, truth=camera)
+    assert psnr_affine(prediction=7 * noisy + 1000, truth=camera) == pytest.approx(fitted, abs=1e-3)
+    assert fitted >= psnr(camera, noisy)
 
 
 def test_affine_fit_of_a_constant_is_the_mean_of_the_truth(camera: np.ndarray) -> None:
-    assert psnr_affine(camera, np.zeros(camera.shape)) == pytest.approx(20 * np.log10(255 / camera.std()))
+    fitted = psnr_affine(prediction=np.zeros(camera.shape), truth=camera)
+    assert fitted == pytest.approx(20 * np.log10(255 / camera.std()))
 
 
 def test_minmax_stretches_to_the_documented_ends() -> None:
     narrow = np.linspace(50, 100, 64).reshape(8, 8)
     bytes_ = np.linspace(0, 255, 64).round().astype(np.uint8).reshape(8, 8)
-    assert psnr_minmax(bytes_, narrow) > 50
-    assert psnr_minmax(narrow + 7, narrow) > 200
-    assert psnr_minmax(narrow, narrow / 3, data_range=255) == pytest.approx(
+    assert psnr_minmax(prediction=narrow, truth=bytes_) > 50
+    assert psnr_minmax(prediction=narrow, truth=narrow + 7) > 200
+    assert psnr_minmax(prediction=narrow / 3, truth=narrow, data_range=255) == pytest.approx(
         psnr(narrow, bytes_, data_range=255), abs=0.1
     )
 
@@ -72,7 +74,8 @@ def test_nan_pixels_are_left_out(camera: np.ndarray, noisy: np.ndarray) -> None:
     truth[:10] = np.nan
     prediction[:, :5] = np.inf
     prediction[20, 20] = np.nan
-    cropped, holes = evaluate(camera[10:, 5:], noisy[10:, 5:]), evaluate(truth, prediction, data_range=255)
+    cropped = evaluate(prediction=noisy[10:, 5:], truth=camera[10:, 5:])
+    holes = evaluate(prediction=prediction, truth=truth, data_range=255)
     for name in cropped:
         assert holes[name] == pytest.approx(cropped[name], rel=1e-3), name
     kept = np.isfinite(truth) & np.isfinite(prediction)
@@ -89,7 +92,7 @@ def test_ssim_agrees_with_scikit_image_in_2d_colour_and_3d(camera: np.ndarray, n
     assert ssim(colour, blurred, channel_axis=-1) == pytest.approx(
         structural_similarity(colour.astype(float), blurred.astype(float), data_range=255, channel_axis=-1)
     )
-    assert evaluate(colour, blurred)["ssim"] == pytest.approx(ssim(colour, blurred, channel_axis=2))
+    assert evaluate(prediction=blurred, truth=colour)["ssim"] == pytest.approx(ssim(colour, blurred, channel_axis=2))
     volume = rng.random((9, 20, 20))
     other = volume + 0.1 * rng.random(volume.shape)
     assert ssim(volume, other, data_range=1) == pytest.approx(structural_similarity(volume, other, data_range=1))
@@ -103,7 +106,7 @@ def test_ssim_window_shrinks_for_small_images(shape: tuple[int, ...]) -> None:
 
 def test_ssim_is_unknown_for_lines_and_planewise_for_thin_volumes(camera: np.ndarray, noisy: np.ndarray) -> None:
     assert np.isnan(ssim(camera[:2], noisy[:2]))
-    thin = evaluate(np.stack([camera, camera]), np.stack([noisy, noisy]), axes="ZYX")
+    thin = evaluate(prediction=np.stack([noisy, noisy]), truth=np.stack([camera, camera]), axes="ZYX")
     assert thin["ssim"] == pytest.approx(ssim(camera, noisy))
 
 
@@ -111,8 +114,8 @@ def test_evaluate_averages_over_samples_whatever_the_axes_order(camera: np.ndarr
     rng = np.random.default_rng(0)
     weak, strong = gaussian(camera, 5, rng), gaussian(camera, 50, rng)
     truth, prediction = np.stack([camera, camera], -1), np.stack([weak, strong], -1)
-    both = evaluate(truth, prediction, axes="YXT")
-    apart = [evaluate(camera, image) for image in (weak, strong)]
+    both = evaluate(prediction=prediction, truth=truth, axes="YXT")
+    apart = [evaluate(prediction=image, truth=camera) for image in (weak, strong)]
     for name in both:
         assert both[name] == pytest.approx((apart[0][name] + apart[1][name]) / 2), name
 
@@ -129,4 +132,13 @@ def test_evaluate_averages_over_samples_whatever_the_axes_order(camera: np.ndarr
 )
 def test_bad_input_is_said_in_a_sentence(truth: np.ndarray, prediction: np.ndarray, message: str) -> None:
     with pytest.raises(InputError, match=message):
-        evaluate(truth, prediction)
+        evaluate(prediction=prediction, truth=truth)
+
+
+@pytest.mark.parametrize("measure", [evaluate, psnr_affine, psnr_minmax])
+def test_images_that_must_not_be_swapped_are_given_by_name(measure, camera: np.ndarray, noisy: np.ndarray) -> None:
+    with pytest.raises(TypeError, match=rf"{measure.__name__}\(prediction=..., truth=...\)"):
+        measure(camera, noisy)
+    with pytest.raises(TypeError):
+        measure(camera, truth=noisy)
+    measure(prediction=noisy, truth=camera)

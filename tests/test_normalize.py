@@ -59,3 +59,11 @@ def test_bad_pixels_take_the_nearest_value_of_their_channel():
     assert finite is not None and not finite[0, 0, 1, 1] and finite.sum() == 31
     assert filled[0, 0, 1, 1] in (1, 4, 6, 9)
     assert fill_invalid(filled)[1] is None
+
+
+@pytest.mark.parametrize("scale", [1e-20, 1e20])
+def test_the_scale_of_the_values_does_not_matter(scale):
+    image = np.random.default_rng(0).normal(3, 1, (1, 2, 20, 20)).astype(np.float32)
+    scaled = (image * np.float32(scale)).astype(np.float32)
+    one, other = (Normalization.measure([values]) for values in (image, scaled))
+    np.testing.assert_allclose(other.apply(scaled), one.apply(image), atol=1e-5)

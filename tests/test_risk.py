@@ -114,7 +114,7 @@ def test_the_loss_is_the_error_against_the_clean_image_but_for_a_constant(genera
                 return width * x + (1 - width) * linear(x)
 
         f = Blend()
-        facts = Facts(2, 1, sigma=0.5, low=-9, high=9, simulator=None if model == "gaussian" else told)
+        facts = Facts(2, 1, sigma=(0.5,), low=-9, high=9, simulator=None if model == "gaussian" else told)
         terms = Noise2Same(config, facts)(f, Batch(x), generator)
         error = (f(x) - clean)[..., 1:-1, 1:-1].square().mean().item()
         assert sum(terms.values()).item() - 0.25 == pytest.approx(error, abs=0.03)
@@ -145,7 +145,7 @@ def test_shared_noise_is_masked_together(generator):
 )
 def test_what_cannot_be_said_of_the_noise(options, words):
     with pytest.raises(InputError, match=words):
-        Noise2Same(Config.of(**options), Facts(2, 1, sigma=0.5, black=0.5))
+        Noise2Same(Config.of(**options), Facts(2, 1, sigma=(0.5,), black=(0.5,)))
 
 
 def test_a_weight_and_a_noise_model_contradict_each_other():
@@ -186,7 +186,7 @@ def test_the_variance_is_as_far_from_the_clean_image_as_noise_is_skewed(generato
     else:
         x = clean + (gain * clean).sqrt() * torch.randn(clean.shape, generator=generator)
     noise = x - clean
-    found = skewness(noise, gain, None)
+    found = skewness(noise, torch.tensor(gain), None)
     assert found.item() == pytest.approx(skewed, abs=0.05)
     variance = (gain * (clean + found / 2 * noise) + offset).clamp(min=1e-3)
     change = small_change(variance, None, generator)

@@ -39,7 +39,7 @@ def pair():
 
 def rule(noisy, gain=GAIN, **options):
     patches = Patches([noisy], patch=(64, 64), batch=16, **options)
-    return StopRule(patches, Facts(2, 1, sigma=SIGMA), seed=0, gain=gain)
+    return StopRule(patches, Facts(2, 1, sigma=(SIGMA,)), seed=0, gain=gain)
 
 
 @pytest.mark.parametrize("share", [0.0, 0.2, 0.5, 1.0])
@@ -65,7 +65,8 @@ def test_the_estimate_knows_that_photon_noise_is_skewed():
     """With the variance at the noisy or the clean value, the curved network would seem worse or better by 0.0036."""
     gain = 0.3
     noisy = gain * torch.poisson(torch.full((1, 1, 512, 512), 1 / gain), generator=torch.Generator().manual_seed(0)) - 1
-    photons = StopRule(Patches([noisy], patch=(64, 64), batch=16), Facts(2, 1, sigma=gain**0.5, slope=gain), seed=0)
+    facts = Facts(2, 1, sigma=(gain**0.5,), slope=(gain,))
+    photons = StopRule(Patches([noisy], patch=(64, 64), batch=16), facts, seed=0)
     flat, curved = Curved(0.0), Curved(0.02)
     truth = curved(noisy).square().mean().item()
     assert photons.error(curved) - photons.error(flat) == pytest.approx(truth, abs=0.0012)
@@ -117,3 +118,39 @@ def test_training_ends_before_its_budget_and_denoises():
     assert model.summary["stopped_early"] and not model.summary["interrupted"]
     assert 2 * FIRST_WARM < model.summary["steps"] < 1300
     assert psnr(clean, model.denoise(noisy), data_range=255) > psnr(clean, noisy, data_range=255) + 4
+
+
+class Of(nn.Module):
+    """A function as a network."""
+
+    def __init__(self, function):
+        super().__init__()
+        self.function = function
+
+    def forward(self, x):
+        return self.function(x)
+
+
+def test_the_output_is_blended_with_the_input_by_what_is_best_for_each_channel(pair):
+    clean, noisy = pair
+    both = torch.cat([noisy, clean + 0.1 * torch.randn(clean.shape, generator=torch.Generator().manual_seed(1))], 1)
+    patches = Patches([both], patch=(64, 64), batch=16, targets=[clean.expand_as(both)])
+    watching = StopRule(patches, Facts(2, 2, sigma=(SIGMA, 0.1), kind="gaussian"), seed=0)
+    blurred = Blur((1.0, 1.0))
+    weights = watching.blend(Of(blurred))
+    assert weights is not None
+    best = []
+    for c in range(2):
+        x, y = (torch.cat([batch[i][:, c : c + 1] for batch in watching.batches]) for i in (0, 1))
+        change = blurred(x) - x
+        best.append(float((change * (y - x)).sum() / change.square().sum()))
+    assert best[0] > 0.7 and best[1] < 0.45  # a blur helps a noisy channel, and ruins a clean one
+    assert weights == pytest.approx([min(1, 1.2 * one) for one in best], abs=0.06)
+    assert watching.blend(nn.Identity()) == (1.0, 1.0)
+
+
+@pytest.mark.parametrize("facts", [{"kind": "impulse"}, {"kind": "unknown"}, {"correlation": ((0.5,), (0.5,))}])
+def test_nothing_is_blended_where_the_risk_cannot_be_estimated(pair, facts):
+    patches = Patches([pair[1]], patch=(64, 64), batch=16)
+    told = {"kind": "gaussian"} | facts
+    assert StopRule(patches, Facts(2, 1, sigma=(SIGMA,), **told), seed=0).blend(Blur((1.0, 1.0))) is None

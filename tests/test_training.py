@@ -17,7 +17,7 @@ from noise2same.networks.unet import UNet
 from noise2same.patches import Patches
 
 CPU = torch.device("cpu")
-FACTS = Facts(2, 1, sigma=0.5)
+FACTS = Facts(2, 1, sigma=(0.5,))
 
 
 class Interrupting(Noise2Same):
@@ -168,13 +168,63 @@ def test_a_checkpoint_of_something_else_is_refused(tmp_path):
         run(checkpoint=checkpoint, resume=True)
 
 
-def test_divergence_is_said_not_saved():
-    class Diverging(Noise2Same):
-        def __call__(self, *arguments):
-            return {name: value * float("nan") for name, value in super().__call__(*arguments).items()}
+class Diverging(Noise2Same):
+    """The loss, or its gradient alone, is not a number at a given step."""
 
-    with pytest.raises(InputError, match="diverged"):
-        run(Diverging(Config(), FACTS), steps=60)
+    def __init__(self, config, facts, step, *, silent=False):
+        super().__init__(config, facts)
+        self.left, self.silent = step, silent
+
+    def __call__(self, network, batch, generator):
+        self.left -= 1
+        terms = super().__call__(network, batch, generator)
+        if self.left == 0 and self.silent:
+            weight = next(network.parameters()).flatten()[0]
+            return terms | {"masked": terms["masked"] + 0 * (weight - weight.detach()).sqrt()}  # 0 · ∞ in its gradient
+        return {name: value * float("nan") if self.left == 0 else value for name, value in terms.items()}
+
+
+def finite(value):
+    """Whether all numbers in a checkpoint are."""
+    if isinstance(value, dict):
+        return all(map(finite, value.values()))
+    if isinstance(value, list | tuple):
+        return all(map(finite, value))
+    return bool(torch.as_tensor(value).isfinite().all()) if isinstance(value, float | torch.Tensor) else True
+
+
+@pytest.mark.parametrize("silent", [False, True])
+@pytest.mark.parametrize("ema", [0.0, 0.999])
+def test_a_run_that_diverges_ends_with_its_last_good_weights(tmp_path, monkeypatch, ema, silent):
+    monkeypatch.setattr(training, "CHECKPOINT_SECONDS", 0.0)
+    config, checkpoint = Config(steps=40, batch=4, patch=16, ema=ema), tmp_path / "run.ckpt"
+    kept, outcome = run(Diverging(config, FACTS, 20, silent=silent), config=config, checkpoint=checkpoint)
+    assert outcome.diverged and outcome.steps == 19
+    assert finite([kept, outcome.terms, outcome.history])
+    state = torch.load(checkpoint, weights_only=True)
+    assert state["global_step"] == 19 and finite({**state, "noise2same": state["noise2same"] | {"rule": {}}})
+    resumed, outcome = run(config=config, checkpoint=checkpoint, resume=True)
+    assert not outcome.diverged and same(resumed, run(config=config)[0])
+
+
+@pytest.mark.parametrize("silent", [False, True])
+@pytest.mark.parametrize("step", [1, 430, 500])
+def test_no_step_may_diverge(step, silent):
+    config = Config(steps=500, batch=1, patch=8)
+    weights, outcome = run(Diverging(config, FACTS, step, silent=silent), config=config)
+    assert outcome.diverged and step - 50 <= outcome.steps < step and finite(weights)
+
+
+def test_a_checkpoint_that_is_not_finite_is_refused(tmp_path, monkeypatch):
+    monkeypatch.setattr(training, "CHECKPOINT_SECONDS", 0.0)
+    checkpoint = tmp_path / "run.ckpt"
+    run(steps=4, checkpoint=checkpoint)
+    state = torch.load(checkpoint, weights_only=True)
+    for values in state["state_dict"].values():
+        values.fill_(float("nan") if values.is_floating_point() else 0)
+    torch.save(state, checkpoint)
+    with pytest.raises(InputError, match=r"run\.ckpt holds NaN"):
+        run(checkpoint=checkpoint, resume=True)
 
 
 def test_lack_of_memory_is_one_sentence():

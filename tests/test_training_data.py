@@ -43,7 +43,7 @@ def test_the_variance_is_what_the_user_tells(options, variance):
 
 def test_poisson_noise_has_no_variance_where_there_is_no_light():
     facts = facts_of(IMAGE, noise_model="poisson")
-    assert facts.sigma**2 + facts.slope * facts.black == pytest.approx(0, abs=1e-6)
+    assert facts.sigma[0] ** 2 + facts.slope[0] * facts.black[0] == pytest.approx(0, abs=1e-6)
     assert facts_of(IMAGE, noise_model="gaussian").slope == 0
 
 
@@ -53,7 +53,7 @@ def test_poisson_noise_has_no_variance_where_there_is_no_light():
         ({"noise_model": "poisson"}, "negative at the images' mean, which is -60"),
         ({"noise_model": "poisson", "gain": 4.0}, "negative"),
         ({"noise_model": "poisson-gaussian", "gain": 4.0, "sigma": 1.0}, "negative"),
-        ({"noise_model": "simulated"}, "give it again"),
+        ({"noise_model": "simulated"}, "give noise_model again"),
         ({"noise_model": "nowhere.py"}, "nowhere.py: there is no such file"),
     ],
 )
@@ -68,7 +68,7 @@ def test_noise_that_is_stronger_in_some_images_is_told_of_each():
     data = prepare(images, Config())
     std = data.normalization.std[0]
     assert data.strengths is not None
-    found = [data.noise.sigma * np.sqrt(strength) * std for strength in data.strengths]
+    found = [data.noise.sigma[0] * np.sqrt(strength) * std for strength in data.strengths]
     np.testing.assert_allclose(found, [10, 40, 40, 10], rtol=0.1)
     low, high = (f"{sigma / std:.2f}" for sigma in (min(found), max(found)))
     assert f"noise level {low} to {high} of" in str(data)
@@ -84,7 +84,7 @@ def test_the_strength_of_noise_that_pixels_share_is_measured_in_each_image():
     noise = [3 * ndimage.uniform_filter(rng.normal(0, sigma, clean.shape), 3) for sigma in (8, 32)]
     data = prepare([io.wrap((clean + one).astype(np.float32), "YX") for one in noise], Config())
     assert data.diagnosis.correlated and data.strengths is not None
-    found = [data.noise.sigma * np.sqrt(strength) * data.normalization.std[0] for strength in data.strengths]
+    found = [data.noise.sigma[0] * np.sqrt(strength) * data.normalization.std[0] for strength in data.strengths]
     np.testing.assert_allclose(found, [8, 32], rtol=0.25)
 
 
@@ -136,3 +136,15 @@ def test_images_with_stronger_noise_are_smoothed_more(noise_model: str, monkeypa
     told = error()
     monkeypatch.setattr(training_data, "strengths_of", lambda *slabs, **known: None)
     assert told < 0.8 * error()
+
+
+def test_each_channel_has_a_noise_level_of_its_own():
+    clean, rng = camera()[:256, :256].astype(np.float32), np.random.default_rng(0)
+    channels = np.stack([clean, 128 + 0.2 * (clean - 128), clean], -1)
+    channels[..., 2] *= 100
+    facts = prepare([io.wrap(gaussian(channels, 10, rng), "YXC")], Config()).facts()
+    expected = [10 / np.hypot(10, channels[..., c].std()) for c in range(3)]
+    np.testing.assert_allclose(facts.sigma[:2], expected[:2], rtol=0.1)
+    assert facts.sigma[2] < 0.02  # hardly any noise, and not the mean of the others'
+    told = prepare([io.wrap(gaussian(channels, 10, rng), "YXC")], Config(sigma=10.0)).facts()
+    np.testing.assert_allclose(told.sigma, expected, rtol=0.02)

@@ -249,3 +249,35 @@ def test_no_noise_nothing_to_judge_by(noisy: Image) -> None:
     verdict = judge(noisy, noisy, "YX", diagnosis=known(0.0))
     assert verdict.word == "check"
     assert "could not be measured" in verdict.reason
+
+
+def test_the_worst_channel_counts() -> None:
+    """A blur helps a channel with much noise and ruins one with little; on average it helps."""
+    rng, clean = np.random.default_rng(0), data.camera().astype(np.float32)
+    levels = (60.0, 3.0)
+    noisy = np.stack([gaussian(one, level, rng) for one, level in zip((clean / 4, clean), levels, strict=True)])
+    found = tuple({"sigma": level, "a": 0.0, "b": level**2} for level in levels)
+    verdict = judge(
+        noisy,
+        blurred(noisy),
+        "CYX",
+        diagnosis=known(float(np.sqrt(np.mean(np.square(levels)))), channels=found),
+        response=blurred,
+        data_range=255,
+    )
+    improvement = check(verdict, "improvement")
+    assert improvement.value < -5 and improvement.word == "do not trust" and "channel 2" in improvement.sentence
+    assert verdict.psnr is None
+
+
+def blurred(piece: Image) -> Image:
+    """Each channel of (C, Y, X) smoothed."""
+    return gaussian_filter(piece, (0, 1.5, 1.5))
+
+
+@pytest.mark.parametrize("factor", [0.5, 2.5])
+def test_a_level_that_the_residual_contradicts_gives_no_psnr(
+    noisy: Image, denoised: Image, denoiser: Way, factor: float
+) -> None:
+    verdict = judge(noisy, denoised, "YX", diagnosis=known(factor * SIGMA), response=denoiser, data_range=255)
+    assert verdict.psnr is None and verdict.word != "trust"

@@ -32,6 +32,7 @@ from noise2same.io import replacing
 from noise2same.metrics import psnr
 from noise2same.model_file import read_model
 from noise2same.noise.synthesise import gaussian, poisson_gaussian
+from noise2same.normalize import Normalization
 from noise2same.prediction import predict
 
 HERE = Path(__file__).parent
@@ -297,6 +298,7 @@ class Run:
         config = Config(method="noise2true", normalization="image", features=arguments.features, seed=arguments.seed)
         self.model = Denoiser(config)
         self.model.axes, self.model.channels = AXES[name], images.shape[1]
+        self.model.normalization = Normalization((0.0,) * images.shape[1], (1.0,) * images.shape[1])
         self.network = self.model.new_network()
         if arguments.begin is not None:
             self.network.load_state_dict(read_model(arguments.begin)[1])

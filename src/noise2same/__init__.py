@@ -25,3 +25,8 @@ def __getattr__(name: str) -> Any:
     from importlib import import_module
 
     return getattr(import_module(f"noise2same.{ROOMS[name]}"), name)
+
+
+def __dir__() -> list[str]:
+    """The public names, for completion, without importing them."""
+    return sorted([*__all__, "__doc__", "__version__"])

@@ -6,7 +6,7 @@ import math
 import re
 from collections.abc import Callable
 from difflib import get_close_matches
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, get_args
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_serializer, model_validator
 
@@ -41,6 +41,9 @@ PRESETS: dict[str, dict[str, Any]] = {
 }
 """What each preset changes. The defaults below are the "fast" preset, measured in `benchmarks/presets.md`."""
 
+NoiseModelName = Literal["auto", "none", "gaussian", "poisson", "poisson-gaussian", "impulse", "simulated"]
+"""The noise models that have a name; "simulated" stands for a function or file that is not known any more."""
+
 
 class Config(BaseModel):
     """Settings of a model and its training. A preset fills in whatever is not given."""
@@ -71,9 +74,7 @@ class Config(BaseModel):
         ),
     ] = "along"
     noise_model: Annotated[
-        Literal["auto", "none", "gaussian", "poisson", "poisson-gaussian", "impulse", "simulated"]
-        | Annotated[str, Field(pattern=r"\.py$")]
-        | Callable[..., Any],
+        NoiseModelName | Annotated[str, Field(pattern=r"\.py$")] | Callable[..., Any],
         Field(
             description="Kind of noise, for methods that can use it; auto: what the images show. Or a .py file with a "
             "function sample(clean) that returns a noisy image."
@@ -195,7 +196,16 @@ class Config(BaseModel):
 
     @field_serializer("noise_model")
     def _without_functions(self, model: Any) -> str:
-        return model if isinstance(model, str) else "simulated"
+        return model if model in get_args(NoiseModelName) else "simulated"
+
+    @classmethod
+    def from_header(cls, fields: dict[str, Any]) -> Config:
+        """Config from the header of a model file. Nothing that it names is opened or run later.
+
+        A noise model that is a file becomes "simulated". Settings that this version does not have are left out.
+        """
+        config = cls(**{name: fields[name] for name in cls.model_fields.keys() & fields})
+        return config.model_copy(update={"noise_model": config.model_dump()["noise_model"]})
 
     @classmethod
     def of(cls, **options: Any) -> Config:

@@ -20,10 +20,10 @@ from noise2same import axes as ax
 from noise2same import io, methods, starter
 from noise2same.config import Config
 from noise2same.device import describe, pick
-from noise2same.errors import InputError
+from noise2same.errors import Diverged, InputError
 from noise2same.io import Input
 from noise2same.methods import Facts, Method
-from noise2same.model_file import read_model, write_model
+from noise2same.model_file import Header, read_model, write_model
 from noise2same.networks.engines import ready
 from noise2same.normalize import Normalization
 from noise2same.prediction import predict, predict_whole
@@ -54,6 +54,9 @@ class Denoiser:
         Channels it takes.
     normalization : Normalization
         Statistics of the training images.
+    blend : tuple of float
+        Weight of the network's output in each channel of the result; the rest is the noisy image. 1 but where training
+        ended with an output that is estimated to be farther from the truth than the blend.
     summary : dict
         What happened in training: steps, seconds, noise level, loss terms.
     """
@@ -65,6 +68,7 @@ class Denoiser:
         self._prepared: nn.Module | None = None
         self.axes, self.channels = "YX", 1
         self.normalization = Normalization((0.0,), (1.0,))
+        self.blend: tuple[float, ...] = (1.0,)
         self.summary: dict[str, Any] = {}
 
     @property
@@ -89,7 +93,8 @@ class Denoiser:
     ) -> Denoiser:
         """Train on noisy images and return self.
 
-        Ctrl-C ends training early and keeps what was learned; `summary["interrupted"]` then is True.
+        Ctrl-C ends training early and keeps what was learned; `summary["interrupted"]` then is True. When the loss
+        becomes NaN or infinite, `Diverged` is raised, and this denoiser has the last weights that were good.
 
         Parameters
         ----------
@@ -142,6 +147,9 @@ class Denoiser:
             watch=lambda network: {} if watch is None else watch(self._with(network)),
         )
         self.network.cpu()
+        self.blend = outcome.blend or (1.0,)
+        for line in blend_in_words(self.blend):
+            say(line)
         self.summary = dataclasses.asdict(outcome) | {
             "sigma": data.noise.sigma,
             "slope": data.noise.slope,
@@ -150,6 +158,11 @@ class Denoiser:
             "images": len(opened),
             "warm": method.warm,
         }
+        if outcome.diverged:
+            raise Diverged(
+                f"Training diverged after step {outcome.steps} (its loss or weights are not finite): give a lower "
+                f"learning rate, such as learning_rate={self.config.learning_rate / 3:.1g} (--set on the command line)."
+            )
         return self
 
     def take_pretrained(
@@ -176,6 +189,8 @@ class Denoiser:
             )
         say(f"Not training: a network trained on other pictures, on {describe(pick())}.")
         self.network, self._prepared = network.eval(), None
+        self.normalization = Normalization((0.0,) * self.channels, (1.0,) * self.channels)
+        self.blend = (1.0,)
         self.config = self.config.model_copy(update={"normalization": "image"})
         self.summary = {"steps": 0, "seconds": 0.0, "interrupted": False, "images": len(opened), "warm": True}
         return self
@@ -279,6 +294,7 @@ class Denoiser:
             "axes": self.axes,
             "channels": self.channels,
             "normalization": dataclasses.asdict(self.normalization),
+            "blend": self.blend,
             "summary": self.summary,
         }
         write_model(path, header, self.network.state_dict())
@@ -286,18 +302,17 @@ class Denoiser:
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> Denoiser:
-        """Read a model written by `save`. Nothing in the file is executed."""
+        """Read a model written by `save`. Nothing in the file is executed, and no file that it names is opened."""
         header, weights = read_model(Path(path))
         try:
-            known = Config.model_fields.keys() & header["config"]  # older versions had settings that are gone
-            stored = {name: header["config"][name] for name in known}
-            kind = methods.every().get(stored.get("method", ""), Method)
+            stored = Header(**header)
+            kind = methods.every().get(stored.config.get("method", ""), Method)
             unused = set(methods.METHOD_SETTINGS) - kind.settings  # whose defaults may have been others
-            model = cls(Config(**{name: value for name, value in stored.items() if name not in unused}))
-            model.axes, model.channels = str(header["axes"]), int(header["channels"])
-            stored = header["normalization"]
-            model.normalization = Normalization(tuple(stored["mean"]), tuple(stored["std"]))
-            model.summary = dict(header["summary"])
+            config = {name: value for name, value in stored.config.items() if name not in unused}
+            model = cls(Config.from_header(config))
+            model.axes, model.channels, model.summary = stored.axes, stored.channels, stored.summary
+            model.normalization = Normalization(stored.normalization.mean, stored.normalization.std)
+            model.blend = stored.blend
             model.network = model.new_network()
             model.network.load_state_dict(weights)
         except (KeyError, TypeError, ValueError, RuntimeError) as error:
@@ -340,6 +355,7 @@ class Denoiser:
             out,
             normalization=self.normalization if self.config.normalization == "dataset" else None,
             augment=self.turns(image) if augment is None else augment,
+            blend=self.blend,
             advance=advance,
         )
 
@@ -374,3 +390,14 @@ class Denoiser:
                 else "give its axes, or use others"
             )
             raise InputError(f"{image.name} is {here}D (axes {image.axes}) but {other} {there}D; {hint}.")
+
+
+def blend_in_words(blend: Sequence[float]) -> list[str]:
+    """A sentence for each channel whose result is in part the noisy image."""
+    names = [f"channel {c + 1}" for c in range(len(blend))] if len(blend) > 1 else ["the image"]
+    return [
+        f"The network takes more than noise from {name}: its result is blended, {1 - weight:.0%} of it is the input. "
+        "Train longer for more."
+        for name, weight in zip(names, blend, strict=True)
+        if weight < 0.95
+    ]

@@ -1,4 +1,4 @@
-"""The one exception a user's own input can cause."""
+"""The exceptions that a user's own input or settings can cause."""
 
 
 class InputError(ValueError):
@@ -6,3 +6,7 @@ class InputError(ValueError):
 
     The command line prints it without a traceback and exits with code 2.
     """
+
+
+class Diverged(InputError):
+    """Training came to NaN or infinite numbers and ended. What was trained has the last weights that were good."""

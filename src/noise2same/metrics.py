@@ -3,9 +3,16 @@
 All are computed in float64. `data_range`, the span L between the darkest and the brightest value, follows the field's
 convention unless it is given: 255 for a uint8 truth, and max − min of the truth itself for every other dtype. NaN and
 infinite pixels of the truth or the prediction are left out.
+
+Measures that differ when truth and prediction are swapped, even with a `data_range`, take both by name. `psnr` and
+`ssim` take the truth first, as scikit-image does.
 """
 
 from __future__ import annotations
+
+from collections.abc import Callable
+from functools import wraps
+from typing import ParamSpec, TypeVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -17,6 +24,21 @@ from noise2same.errors import InputError
 
 Array = NDArray[np.float64]
 Ends = tuple[float, float]
+P = ParamSpec("P")
+T = TypeVar("T")
+
+
+def by_name(measure: Callable[P, T]) -> Callable[P, T]:
+    """Say how to call a measure when its images are given without their names, which are easily swapped."""
+
+    @wraps(measure)
+    def call(*args: P.args, **named: P.kwargs) -> T:
+        if args:
+            name = measure.__name__
+            raise TypeError(f"{name} takes its images by name: {name}(prediction=..., truth=...).")
+        return measure(*args, **named)
+
+    return call
 
 
 def psnr(truth: ArrayLike, prediction: ArrayLike, data_range: float | None = None) -> float:
@@ -33,7 +55,8 @@ def psnr(truth: ArrayLike, prediction: ArrayLike, data_range: float | None = Non
     return _decibel(y, f, _ends(truth, data_range))
 
 
-def psnr_affine(truth: ArrayLike, prediction: ArrayLike, data_range: float | None = None) -> float:
+@by_name
+def psnr_affine(*, prediction: ArrayLike, truth: ArrayLike, data_range: float | None = None) -> float:
     r"""PSNR of :math:`a f + b`, with a and b the least-squares fit of the prediction f to the truth; at least `psnr`.
 
     For truths taken at another exposure or offset than the noisy image, as CARE scores the Planaria data (Weigert et
@@ -43,7 +66,8 @@ def psnr_affine(truth: ArrayLike, prediction: ArrayLike, data_range: float | Non
     return _decibel(y, affine_fit(y, f), _ends(truth, data_range))
 
 
-def psnr_minmax(truth: ArrayLike, prediction: ArrayLike, data_range: float | None = None) -> float:
+@by_name
+def psnr_minmax(*, prediction: ArrayLike, truth: ArrayLike, data_range: float | None = None) -> float:
     """PSNR of the prediction stretched so that its minimum and maximum meet the two ends of the data range.
 
     How the paper (Xie et al. 2020) scores HanZi and ImageNet, image by image. The ends are 0 and 255 for a uint8 truth,
@@ -83,15 +107,17 @@ def ssim(
     return float(np.mean([_similarity(*channel, ends) for channel in channels]))
 
 
+@by_name
 def evaluate(
-    truth: ArrayLike, prediction: ArrayLike, data_range: float | None = None, *, axes: str | None = None
+    *, prediction: ArrayLike, truth: ArrayLike, data_range: float | None = None, axes: str | None = None
 ) -> dict[str, float]:
     """All four measures of an image with axes, each the mean over its samples and time points.
 
     Parameters
     ----------
-    truth, prediction : array_like with `axes`
-        Affine fit and min-max stretch are made for each sample and time point, over all of its channels.
+    prediction, truth : array_like with `axes`
+        The denoised image and the clean one. Affine fit and min-max stretch are made for each sample and time point,
+        over all of its channels.
     data_range : float, optional
         L, one for the whole array; by default 255 for a uint8 truth, else the truth's max − min.
     axes : str, optional
@@ -101,6 +127,10 @@ def evaluate(
     -------
     dict
         'psnr', 'psnr_affine' and 'psnr_minmax' in dB, and 'ssim', which takes volumes under 3 planes plane by plane.
+
+    Examples
+    --------
+    >>> evaluate(prediction=denoised, truth=clean)["psnr"]  # doctest: +SKIP
     """
     y, f = _pair(truth, prediction)
     ends = _ends(truth, data_range)

@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterable
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
+import torch
+from pydantic import BaseModel, ConfigDict, Field, PositiveInt, model_validator
 from safetensors import SafetensorError, safe_open
 from safetensors.torch import save
 from torch import Tensor
 
 from noise2same import __version__, io
+from noise2same import axes as ax
 from noise2same.errors import InputError
 
 FORMAT = 1
@@ -18,8 +22,39 @@ FORMAT = 1
 OURS = "noise2same model: give a file that 'noise2same train' or Denoiser.save wrote"
 
 
+class Statistics(BaseModel):
+    """Of the training images, one value for each channel."""
+
+    model_config = ConfigDict(allow_inf_nan=False)
+
+    mean: tuple[float, ...]
+    std: tuple[Annotated[float, Field(gt=0)], ...]
+
+
+class Header(BaseModel):
+    """What the header of a model must hold; ValidationError, which is a ValueError, if it does not."""
+
+    config: dict[str, Any]
+    axes: str
+    channels: PositiveInt
+    normalization: Statistics
+    blend: tuple[Annotated[float, Field(ge=0, le=1)], ...] = (1.0,)
+    summary: dict[str, Any]
+
+    @model_validator(mode="after")
+    def _consistent(self) -> Header:
+        ax.check(self.axes, (1,) * len(self.axes))
+        if not self.channels == len(self.normalization.mean) == len(self.normalization.std):
+            raise ValueError("there are not as many means and standard deviations as channels")
+        if len(self.blend) not in (1, self.channels):
+            raise ValueError("there are not as many weights of the blend as channels")
+        return self
+
+
 def write_model(path: Path, header: dict[str, Any], weights: dict[str, Tensor]) -> None:
-    """Write a model whole or not at all; `header` is anything JSON can hold."""
+    """Write a model whole or not at all; `header` is anything JSON can hold. Weights must be finite."""
+    if not all_finite(weights.values()):
+        raise InputError(f"{path} is not written, because some weights are NaN or infinite: train the model again.")
     fields = {"format": FORMAT, "version": __version__, **header}
     tensors = {name: value.contiguous() for name, value in weights.items()}
     with io.replacing(path) as partial:
@@ -36,13 +71,22 @@ def read_model(path: Path) -> tuple[dict[str, Any], dict[str, Tensor]]:
             weights = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 (not a dict)
         fields = json.loads(header)
         newer = fields["format"] > FORMAT
-    except (SafetensorError, OSError, ValueError, KeyError, TypeError) as error:
+        finite = all_finite(weights.values())
+    except (SafetensorError, OSError, ValueError, KeyError, TypeError, RuntimeError) as error:
         what = "is truncated: copy it again" if _is_cut(path, str(error)) else f"is not a {OURS}"
         raise InputError(f"{path} {what}.") from None
     if newer:
         made = fields.get("version", "a later version")
         raise InputError(f"{path} was made by noise2same {made}, newer than this {__version__}: upgrade noise2same.")
+    if not finite:
+        raise InputError(f"{path} holds weights that are NaN or infinite: copy it again, or train it again.")
     return fields, weights
+
+
+def all_finite(weights: Iterable[Tensor]) -> bool:
+    """Whether no weight is NaN or infinite. A GPU is waited for once."""
+    found = [values.isfinite().all() for values in weights]
+    return not found or bool(torch.stack(found).all())
 
 
 def _is_cut(path: Path, reason: str) -> bool:

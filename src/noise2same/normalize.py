@@ -38,7 +38,7 @@ class Normalization:
         assert shift is not None, "no image to measure"
         offset = total / np.maximum(count, 1)
         variance = np.maximum(square / np.maximum(count, 1) - offset**2, 0)
-        std = np.where(variance > 1e-20 * np.maximum(1, (shift + offset) ** 2), np.sqrt(variance), 1.0)
+        std = np.where(variance > 1e-20 * (shift + offset) ** 2, np.sqrt(variance), 1.0)
         return cls(tuple((shift + offset).tolist()), tuple(std.tolist()))
 
     def apply(self, image: NDArray) -> NDArray[np.float32]:

@@ -38,6 +38,7 @@ def predict(
     *,
     normalization: Normalization | None,
     augment: bool = False,
+    blend: Sequence[float] = (1.0,),
     tile: Sequence[int] | None = None,
     advance: Callable[[float], None] = lambda share: None,
 ) -> int:
@@ -57,6 +58,8 @@ def predict(
         None normalises each image by its own statistics.
     augment : bool
         Average over the eight rotations and flips in the YX plane; eight times the work.
+    blend : sequence of float
+        Weight of the network's output in each channel, or one for all; the rest is the noisy image.
     tile : sequence of int, optional
         Largest tile, ([Z,] Y, X); halved, as often as it takes, when memory runs out.
     advance : callable
@@ -84,7 +87,7 @@ def predict(
         )
         while True:
             try:
-                passed += _predict_sample(network, source, target, own, tile, augment, report)
+                passed += _predict_sample(network, source, target, own, tile, augment, blend, report)
                 break
             except (RuntimeError, MemoryError) as error:
                 if not is_out_of_memory(error) or max(tile) <= 32:
@@ -132,6 +135,7 @@ def _predict_sample(
     normalization: Normalization,
     tile: Sequence[int],
     augment: bool,
+    blend: Sequence[float],
     report: Callable[[float], None],
 ) -> int:
     """Denoise one image, row of tiles by row of tiles along its first spatial axis; count what is passed through."""
@@ -149,6 +153,7 @@ def _predict_sample(
     same_size = [list(group) for _, group in groupby(sorted(places, key=extent), extent)]
     batches = [group[i : i + together] for group in same_size for i in range(0, len(group), together)]
     rows = [(start, min(start + first.length, size[0])) for start in first.starts]
+    weight = torch.tensor(blend, device=device).reshape(-1, *[1] * dims)
     unfinished, passed = None, 0  # `unfinished`: the part of the last row of tiles that this one still adds to
     with written_behind(target) as write:
         for row, raw in enumerate(read_ahead(source, rows)):
@@ -161,7 +166,8 @@ def _predict_sample(
             for batch in batches:
                 boxes = [tuple(plan.box(k) for plan, k in zip(others, place, strict=True)) for place in batch]
                 noisy = [torch.from_numpy(normalization.apply(filled[:, :, :, *box])) for box in boxes]
-                clean = forward(network, moved(torch.cat(noisy), device), augment).cpu().numpy()
+                x = moved(torch.cat(noisy), device)
+                clean = torch.lerp(x, forward(network, x, augment), weight).cpu().numpy()
                 for one, place, box in zip(clean, batch, boxes, strict=True):
                     weights = [first.weights[row], *(plan.weights[k] for plan, k in zip(others, place, strict=True))]
                     blended[:, :, :, *box] += reduce(np.multiply.outer, weights) * one

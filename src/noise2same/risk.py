@@ -43,15 +43,15 @@ OUTLIER = 6.0
 """Standard deviations beyond which a pixel's deviation is taken for a structure that is not learned yet."""
 
 
-def between(x: Tensor, f_x: Tensor, slope: float, honest: Tensor | None) -> Tensor:
+def between(x: Tensor, f_x: Tensor, slope: Tensor, honest: Tensor | None) -> Tensor:
     """The image at which noise has the variance that Stein's identity wants, as far from f(x) as noise is skewed.
 
     Parameters
     ----------
     x, f_x : Tensor, (B, C, [Z,] Y, X)
         Noisy and denoised image.
-    slope : float
-        Of the variance over the intensity.
+    slope : Tensor, (C, 1, ...)
+        Of the variance over the intensity, in each channel or one for all.
     honest : Tensor of bool, as `x`, optional
         Pixels to measure the skewness at, best those not trained on: noise that is learned by heart looks skewed.
     """
@@ -59,7 +59,7 @@ def between(x: Tensor, f_x: Tensor, slope: float, honest: Tensor | None) -> Tens
     return f_x + skewness(noise, slope, honest) / 2 * noise
 
 
-def skewness(noise: Tensor, slope: float, where: Tensor | None) -> Tensor:
+def skewness(noise: Tensor, slope: Tensor, where: Tensor | None) -> Tensor:
     """Third moment of noise over that of photon noise of the same variance, whose slope it is; from 0 to 1.5.
 
     1 for photons alone, less where a detector adds noise of its own, and more where it multiplies them, as electron- or
@@ -70,7 +70,7 @@ def skewness(noise: Tensor, slope: float, where: Tensor | None) -> Tensor:
     if where is not None:
         usual = usual & where
     squares = squares * usual
-    skewed = (squares * noise).sum() / (max(slope, 1e-6) * squares.sum()).clamp(min=1e-12)
+    skewed = (squares * noise).sum() / (slope.clamp(min=1e-6) * squares).sum().clamp(min=1e-12)
     return skewed.clamp(0.0, 1.5)
 
 
@@ -129,7 +129,8 @@ def block_sums(values: Tensor) -> Tensor:
     """Sums of values of shape (B, C, [Z,] Y, X) over the pixels of each `BLOCK`, smaller ones at the borders."""
     dims = values.ndim - 2
     pool = functional.avg_pool2d if dims == 2 else functional.avg_pool3d
-    options: Any = {"kernel_size": BLOCK[dims], "ceil_mode": True, "divisor_override": 1}
+    block = tuple(map(min, BLOCK[dims], values.shape[2:]))
+    options: Any = {"kernel_size": block, "ceil_mode": True, "divisor_override": 1}
     return pool(values, **options)
 
 

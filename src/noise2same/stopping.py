@@ -9,9 +9,9 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from noise2same.methods.method import Facts, mean_square
+from noise2same.methods.method import Facts, by_channel, channel_sums
 from noise2same.patches import Patches
-from noise2same.risk import between, covariance, shared, small_change
+from noise2same.risk import between, shared, small_change
 
 BATCHES = 32
 """How many batches of patches the error is estimated on, always the same ones."""
@@ -21,6 +21,13 @@ PER_DOUBLING = 4
 """Estimates while the number of steps doubles."""
 GAIN = 0.05
 """dB that count: for the last doubling to have been worth it, so that a run three times as long buys about 0.1."""
+UNDERESTIMATED = 0.2
+"""Share by which the noise's variance may be larger than estimated, before an output counts as having lost signal.
+
+Estimates of the level are within 10 % (`benchmarks/level.py`), those of the variance within 20 %.
+"""
+LOOKED_AT = 2**21
+"""Pixels of the images that are denoised to see how much is taken away: seconds on a CPU."""
 LOSS = 0.1
 """dB by which the last doubling must have made it worse, to end a run that is to take its time; a guess."""
 
@@ -49,7 +56,8 @@ class StopRule:
     """
 
     def __init__(self, patches: Patches, facts: Facts, seed: int, *, warm: bool = False, gain: float = GAIN) -> None:
-        self.facts, self.first, self.gain = facts, FIRST_WARM if warm else FIRST, gain
+        self.patches, self.facts, self.first, self.gain = patches, facts, FIRST_WARM if warm else FIRST, gain
+        self.trusted = not facts.correlation and facts.kind not in ("impulse", "unknown")
         generator = torch.Generator(patches.device).manual_seed(seed)
         self.batches = [patches.draw(generator, held=True) for _ in range(BATCHES)]
         self.variances = [facts.variance(batch.x, batch.strength) for batch in self.batches]
@@ -61,11 +69,7 @@ class StopRule:
             batch.x + shared(change, variance, facts.correlation)
             for batch, change, variance in zip(self.batches, self.changes, self.variances, strict=True)
         ]
-        means = [
-            mean_square(variance.sqrt(), batch.valid)
-            for batch, variance in zip(self.batches, self.variances, strict=True)
-        ]
-        self.variance = torch.stack(means).mean()
+        self.variance = self._mean(self.variances)
         self.errors: list[float] = []
         self.least, self.best = math.inf, dict[str, Tensor]()
 
@@ -101,7 +105,7 @@ class StopRule:
 
     def _below(self, one: float, other: float) -> float:
         """By how many dB an error is below another."""
-        least = 0.02 * float(self.variance)  # below which the estimate is not exact enough to divide by
+        least = 0.02 * float(self.variance.mean())  # below which the estimate is not exact enough to divide by
         return 10 * math.log10(max(other, least) / max(one, least))
 
     def keep_best(self, network: nn.Module) -> None:
@@ -113,17 +117,61 @@ class StopRule:
         if self.best and self._below(self.least, self.error(network)) > GAIN:
             network.load_state_dict(self.best)
 
-    @torch.no_grad()
     def error(self, network: nn.Module) -> float:
         """Mean squared error against the clean images, estimated; in normalised units."""
-        was_training = network.training
-        network.eval()
+        residual, covariance = self._parts(network)
+        return float((residual - self.variance + 2 * covariance).mean())
+
+    def blend(self, network: nn.Module) -> tuple[float, ...] | None:
+        r"""Weight of each channel's output in the blend :math:`x + w\,(f(x) - x)` that has the least estimated risk.
+
+        .. math:: E\|x + w(f-x) - y\|^2 = \sigma^2 - 2w\,(\sigma^2 - Cov(f, x)) + w^2\,E\|f-x\|^2
+
+        is least at :math:`w = (\sigma^2 - Cov(f, x)) / E\|f-x\|^2`: 1 for the best of all outputs, and less for one
+        that took away more than the noise. It errs towards the output: the variance may be `UNDERESTIMATED`. The
+        covariance is that of the held-out pixels. What was taken away is looked at in all of the images, because a few
+        bright places may have most of it. None where estimates of the risk do not hold: for noise of another kind, or
+        that pixels share.
+        """
+        if not self.trusted:
+            return None
+        _, covariance = self._parts(network)
+        squares, variances, count = (torch.zeros_like(self.variance) for _ in range(3))
+        for x, valid in self.patches.tiles(LOOKED_AT):
+            squares += channel_sums((predicted(network, x) - x).square() * valid)
+            variances += channel_sums(self.facts.variance(x) * valid)
+            count += channel_sums(valid)
+        share = covariance / self.variance
+        removable = variances * (1 + UNDERESTIMATED - share)
+        return tuple((removable / squares.clamp(min=1e-12 * count)).clamp(0, 1).tolist())
+
+    def _parts(self, network: nn.Module) -> tuple[Tensor, Tensor]:
+        """Mean square of f(x) − x, and covariance of f(x) and the noise, of each channel: (C,)."""
         squares, responses = [], []
         for batch, changed, noisy in zip(self.batches, self.inputs, self.variances, strict=True):
-            f_x = network(batch.x)
-            squares.append(mean_square(f_x - batch.x, batch.valid))
-            variance = self.facts.variance(between(batch.x, f_x, self.facts.slope, batch.valid), batch.strength)
-            responses.append((network(changed) - f_x) * variance / noisy)  # the change is as large as the noise at x
+            f_x = predicted(network, batch.x)
+            squares.append((f_x - batch.x).square())
+            middle = between(batch.x, f_x, by_channel(self.facts.slope, f_x), batch.valid)
+            variance = self.facts.variance(middle, batch.strength)
+            response = predicted(network, changed) - f_x
+            responses.append(response * variance / noisy)  # the change is as large as the noise at x
+        derivative = channel_sums(torch.cat(self.changes) * torch.cat(responses))
+        return self._mean(squares), self.variance * derivative / channel_sums(torch.cat(self.changes).square())
+
+    def _mean(self, values: list[Tensor]) -> Tensor:
+        """Of each channel over the pixels that count: (C,)."""
+        counted = [torch.ones_like(batch.x) if batch.valid is None else batch.valid for batch in self.batches]
+        sums = channel_sums(torch.cat([value * where for value, where in zip(values, counted, strict=True)]))
+        return sums / channel_sums(torch.cat(counted)).clamp(min=1)
+
+
+@torch.no_grad()
+def predicted(network: nn.Module, x: Tensor) -> Tensor:
+    """What a network predicts, whether it is being trained or not."""
+    was_training = network.training
+    network.eval()
+    try:
+        output: Tensor = network(x)
+    finally:
         network.train(was_training)
-        dependence = covariance(torch.stack(self.changes), torch.stack(responses), self.variance)
-        return float(torch.stack(squares).mean() - self.variance + 2 * dependence)
+    return output

@@ -11,7 +11,8 @@ import time
 import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext
-from dataclasses import dataclass
+from copy import deepcopy
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -26,6 +27,7 @@ from noise2same.config import Config
 from noise2same.device import is_out_of_memory, lay_out, precision
 from noise2same.errors import InputError
 from noise2same.methods import Method
+from noise2same.model_file import all_finite
 from noise2same.networks.unet import Norm, UNet
 from noise2same.patches import Patches
 from noise2same.progress import ProgressBar, loggers
@@ -42,6 +44,8 @@ LAST = 0.5
 """Of the time until training was found to be done, what is given to the fall of the learning rate."""
 POINTS = 50
 """How often a run is looked at for its history."""
+STEPS_BETWEEN_CHECKS = 50
+"""How often a run is at least looked at for NaN and infinite numbers, and its good weights are copied."""
 SIGNALS = (signal.SIGINT, signal.SIGTERM)
 
 
@@ -54,10 +58,32 @@ class Summary:
     interrupted: bool
     stopped_early: bool
     """Whether it ended before the budget, because more training would have bought nothing."""
+    blend: tuple[float, ...] | None
+    """Weight of each channel's output against its input (`StopRule.blend`); None where it cannot be estimated."""
+    diverged: bool
+    """Whether it ended because a loss or weight was NaN or infinite. The rest is of the last moment that was good."""
     terms: dict[str, float]
     """Loss terms at the end, averaged over the last steps."""
     history: list[dict[str, float]]
     """The same, and steps, seconds and the estimated error where it was estimated, at `POINTS` moments of the run."""
+
+
+@dataclass(frozen=True)
+class Learned:
+    """What a run has learned at some moment."""
+
+    step: int
+    seconds: float
+    terms: dict[str, float]
+    weights: dict[str, Tensor]
+    """Those that predict."""
+
+    def is_finite(self) -> bool:
+        """Whether no loss until then, and no weight, is NaN or infinite.
+
+        Terms are averages over the last steps. One that was NaN or infinite stays NaN.
+        """
+        return all(map(math.isfinite, self.terms.values())) and all_finite(self.weights.values())
 
 
 def fit(
@@ -79,6 +105,9 @@ def fit(
 
     It ends with the best weights it had, as far as that can be estimated. A network that has been trained before
     (`method.warm`) is changed less by few pixels, and not at all if that makes it worse.
+
+    When the loss or a weight is NaN or infinite, training ends. The network then has the last weights that were good,
+    and the checkpoint is one from before.
 
     Parameters
     ----------
@@ -117,22 +146,28 @@ def fit(
         )
         try:
             trainer.fit(module, ckpt_path=str(checkpoint) if resume else None, weights_only=True)
+        except InputError:
+            raise
         except Exception as error:
             if resume and module.started == 0:  # it failed before the first step
                 raise InputError(f"{checkpoint} does not fit this training; start again without resume.") from error
             if is_out_of_memory(error):
                 raise InputError(f"Memory ran out in training: use a smaller batch than {config.batch}.") from error
             raise
-    if module.average is not None:
-        network.load_state_dict(module.average.module.state_dict())
+    learned = module.good if module.diverged else module.learned()
+    network.load_state_dict(learned.weights)
+    blend = None
     if module.rule is not None:
         module.rule.keep_best(network)
+        blend = None if method.supervised else module.rule.blend(network)
     return Summary(
-        trainer.global_step,
-        module.elapsed,
+        learned.step,
+        learned.seconds,
         module.interrupted,
         module.done_at is not None,
-        module.read_terms(),
+        blend,
+        module.diverged,
+        learned.terms,
         module.history,
     )
 
@@ -159,7 +194,8 @@ class Training(lightning.LightningModule):
         self.generator_state: Tensor | None = None
         self.checkpoint, self.saved = checkpoint, time.monotonic()
         self.elapsed, self.started = 0.0, 0.0
-        self.interrupted = False
+        self.interrupted, self.diverged = False, False
+        self.good = Learned(0, 0.0, {}, {})
         self.progress = 0.0
         self.rule: StopRule | None = None
         self.rule_state: dict[str, Any] = {}
@@ -176,6 +212,10 @@ class Training(lightning.LightningModule):
         )
 
     def on_train_start(self) -> None:
+        if not self._is_good():
+            raise InputError(
+                f"{self.checkpoint or 'The network'} holds NaN or infinite numbers: start again without resume."
+            )
         self.patches.to(self.device)
         self.generator = torch.Generator(self.device)
         if self.generator_state is not None and self.trainer.world_size == 1:
@@ -187,7 +227,7 @@ class Training(lightning.LightningModule):
             self.rule = StopRule(self.patches, self.method.facts, self.config.seed, warm=self.method.warm, gain=gain)
             self.rule.load(self.rule_state)
             if self.method.warm and not self.rule_state:
-                self.rule.note(self._predicting())
+                self.rule.note(self.predicting())
         self.started = time.monotonic() - self.elapsed
         self.handle_signals()  # again: Lightning has put its own handler of SIGTERM before ours
 
@@ -226,28 +266,24 @@ class Training(lightning.LightningModule):
         if self.average is not None:
             self.average.update_parameters(self.network)
         self.elapsed = time.monotonic() - self.started
-        share = self._share_done()
-        if (
-            self.config.early_stop
-            and self.rule is not None
-            and self.done_at is None
-            and self.rule.due(self.global_step)
-        ):
-            done = self.rule.is_done(self._predicting())
-            self.done_at = share if done else None
-            self._remember(error=self.rule.errors[-1])
-        elif share >= len(self.history) / POINTS:
-            self._remember()
-        now, stop, save = self._progress(share), self.interrupted, time.monotonic() - self.saved >= CHECKPOINT_SECONDS
+        share, stop = self._share_done(), self.interrupted  # a signal that comes later is for the next step
+        judge = self._is_judged()
+        remember = judge or share >= len(self.history) / POINTS
+        save = time.monotonic() - self.saved >= CHECKPOINT_SECONDS
+        often = self.global_step % STEPS_BETWEEN_CHECKS == 0
+        diverged = (remember or save or stop or often or self._progress(share) >= 1) and not self._is_good()
+        if self.device.type == "cpu":  # others would be waited for at each step
+            diverged = diverged or not all(map(math.isfinite, self.read_terms().values()))
+        if remember and not diverged:
+            self._remember(share, judge)
+        now = self._progress(share)
         if self.trainer.world_size > 1:  # all workers must agree, or learning rates drift apart and saving deadlocks
-            now, stop, save = self.trainer.strategy.broadcast((now, stop, save))
-        self.progress, self.interrupted = now, stop
-        if self.progress >= 1 or stop:
-            self.interrupted = self.progress < 1
+            now, stop, save, diverged = self.trainer.strategy.broadcast((now, stop, save, diverged))
+        self.progress, self.diverged = now, diverged
+        if now >= 1 or stop or diverged:
+            self.interrupted = stop and now < 1
             self.trainer.should_stop = True
-        if self.global_step % 50 == 0 and not all(map(math.isfinite, self.read_terms().values())):
-            raise InputError("Training diverged (its loss is not finite): try a lower learning rate.")
-        if self.checkpoint is not None and (self.interrupted or save):
+        if self.checkpoint is not None and (save or (stop and now < 1)) and not diverged:
             self._save(self.checkpoint)
 
     def on_save_checkpoint(self, checkpoint: dict[str, Any]) -> None:
@@ -273,14 +309,36 @@ class Training(lightning.LightningModule):
             self.trainer.save_checkpoint(partial)
         self.saved = time.monotonic()
 
-    def _remember(self, **more: float) -> None:
-        """Add a point to the history."""
+    def _is_judged(self) -> bool:
+        """Whether the stop rule is to be asked after this step."""
+        if not self.config.early_stop or self.rule is None or self.done_at is not None:
+            return False
+        return self.rule.due(self.global_step)
+
+    def _remember(self, share: float, judge: bool) -> None:
+        """Add a point to the history, with the estimate of the stop rule if that is due."""
+        more = {}
+        if judge and self.rule is not None:
+            self.done_at = share if self.rule.is_done(self.predicting()) else None
+            more["error"] = self.rule.errors[-1]
         if self.trainer.is_global_zero:
-            more |= self.watch(self._predicting())
+            more |= self.watch(self.predicting())
         self.history.append({"step": self.global_step, "seconds": self.elapsed} | self.read_terms() | more)
 
-    def _predicting(self) -> nn.Module:
-        """The network whose weights predict."""
+    def _is_good(self) -> bool:
+        """Whether all is finite, which is then remembered as the last good state."""
+        learned = self.learned()
+        if not learned.is_finite():
+            return False
+        self.good = replace(learned, weights=deepcopy(learned.weights))
+        return True
+
+    def learned(self) -> Learned:
+        """What the run has learned; the weights go on changing."""
+        return Learned(self.global_step, self.elapsed, self.read_terms(), self.predicting().state_dict())
+
+    def predicting(self) -> nn.Module:
+        """The network whose weights predict. An average that is finite was made of weights that were."""
         return self.network if self.average is None else self.average.module
 
     def read_terms(self) -> dict[str, float]:

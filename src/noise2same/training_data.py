@@ -45,7 +45,7 @@ class TrainingData:
     normalization: Normalization
     """Statistics of all slabs together."""
     noise: NoiseLevel
-    """Level of the noise in normalised units, told by the user or estimated."""
+    """Level of the noise in each channel in normalised units, told by the user or estimated."""
     diagnosis: Diagnosis
     """What the noise looks like."""
     simulator: Simulator | None
@@ -55,21 +55,22 @@ class TrainingData:
 
     def __str__(self) -> str:
         values = sum(slab.size for slab in self.slabs) / 1e6
-        ends = [self.noise.sigma * math.sqrt(end(self.strengths or [1.0])) for end in (min, max)]
+        weakest, strongest = (math.sqrt(end(self.strengths or [1.0])) for end in (min, max))
+        ends = [min(self.noise.sigma) * weakest, max(self.noise.sigma) * strongest]
         level = " to ".join(dict.fromkeys(f"{sigma:.2f}" for sigma in ends))
         return f"{values:.2f} million values, noise level {level} of the image's standard deviation"
 
     def facts(self) -> Facts:
         """What a method is told of the images."""
-        mean, std = np.mean(self.normalization.mean), np.mean(self.normalization.std)
+        mean, std = self.normalization.mean, self.normalization.std
         _, channels, *spatial = self.slabs[0].shape
         return Facts(
             len(spatial),
             channels,
             sigma=self.noise.sigma,
             slope=self.noise.slope,
-            scale=float(std),
-            black=float(-mean / std),
+            scale=std,
+            black=tuple(-middle / unit for middle, unit in zip(mean, std, strict=True)),
             low=float(min(slab.min() for slab in self.slabs)),
             high=float(max(slab.max() for slab in self.slabs)),
             kind=self.diagnosis.kind,
@@ -155,19 +156,19 @@ def level_of(
     told = config.sigma is not None or config.gain is not None
     if not told and diagnosis.sigma == 0:  # images that are too small to diagnose
         return noise_level(slabs[0])
-    each = [(one["a"], one["b"]) for one in diagnosis.channels if len(diagnosis.channels) == len(mean)]
+    each = [(one["a"], one["b"]) for one in diagnosis.channels]
     if told:
-        each = [(config.gain or 0.0, (config.sigma or 0.0) ** 2)]
-    slope, offset = np.transpose(each or [(diagnosis.a, diagnosis.b)])
-    variance, slope = float(np.mean((slope * mean + offset) / std**2)), float(np.mean(slope / std))
+        each = [(config.gain or 0.0, (config.sigma or 0.0) ** 2)] * len(mean)
+    slope, offset = np.transpose(each)
+    variance, slope = (slope * mean + offset) / std**2, slope / std
     if config.noise_model == "gaussian" and not told:
-        slope = 0.0
+        slope = np.zeros_like(slope)
     if config.noise_model == "poisson" and not told:  # no variance where there is no light
-        slope = variance * float(np.mean(std / mean))
-    if slope < 0 or variance < 0:
-        model, middle = config.noise_model, np.mean(mean)
+        slope = variance * std / mean
+    if min(*slope, *variance) < 0:
+        model, middle = config.noise_model, float(np.mean(mean))
         raise InputError(f"The variance of {model} noise would be negative at the images' mean, which is {middle:.3g}.")
-    return NoiseLevel(math.sqrt(variance), slope)
+    return NoiseLevel(tuple(np.sqrt(variance).tolist()), tuple(slope.tolist()))
 
 
 def diagnosis_of_most(slabs: list[NDArray[Any]], overall: Diagnosis) -> Diagnosis:
@@ -198,7 +199,7 @@ def strengths_of(slabs: list[NDArray[np.float32]], noise: NoiseLevel, *, correla
 
     Of many slabs, some are looked at first. Small ones do not tell.
     """
-    if not tell(slabs) or noise.sigma == 0:
+    if not tell(slabs) or max(noise.sigma) == 0:
         return None
     low, high = np.quantile([_strength(slab, noise, correlated) for slab in few(slabs)], (0.1, 0.9))
     return [_strength(slab, noise, correlated) for slab in slabs] if high > UNLIKE * low else None
@@ -206,16 +207,18 @@ def strengths_of(slabs: list[NDArray[np.float32]], noise: NoiseLevel, *, correla
 
 def _strength(slab: NDArray[np.float32], noise: NoiseLevel, correlated: bool) -> float:
     """Noise that pixels share is weak in the fine structure that `noise_level` looks at; a diagnosis corrects that."""
-    usual = max(noise.sigma**2 + noise.slope * float(slab.mean()), 1e-2 * noise.sigma**2)
-    found = diagnose([slab]) if correlated else noise_level(slab)
-    return max(found.sigma**2 / usual, 1e-2)
+    level, slope = (np.array(values) for values in noise)
+    middle = slab.mean(axis=(0, *range(2, slab.ndim)))
+    usual = np.maximum(level**2 + slope * middle, 1e-2 * level**2).mean()
+    sigma = [one["sigma"] for one in diagnose([slab]).channels] if correlated else noise_level(slab).sigma
+    return max(float(np.mean(np.square(sigma)) / usual), 1e-2)
 
 
 def simulator_of(config: Config, images: NDArray[Any]) -> Simulator | None:
     """The function that simulates the noise, if that is the noise model, tried out on images of their own kind."""
     model = config.noise_model
     if model == "simulated":
-        raise InputError("The noise model of this model was a function: give it again, or another noise_model.")
+        raise InputError("The noise model was a function or file, which no model keeps: give noise_model again.")
     if isinstance(model, str) and not model.endswith(".py"):
         return None
     sample = load(Path(model).expanduser()) if isinstance(model, str) else model

@@ -30,7 +30,7 @@ SMALL = {
 def make(noise_model, dims=2, channels=1, facts=None, **options):
     torch.manual_seed(0)
     config = Config(method="laine", noise_model=noise_model, features=4, levels=2, **options)
-    known = {"sigma": 0.5, "scale": 40.0, "black": -2.0, "low": -2.0, "high": 3.0}
+    known = {"sigma": (0.5,), "scale": (40.0,), "black": (-2.0,), "low": -2.0, "high": 3.0}
     method = Laine(config, Facts(dims, channels, **known | (facts or {})))
     return method, method.network()
 
@@ -80,8 +80,8 @@ def test_grey_posterior_weighs_by_the_variances():
 def test_without_noise_the_pixel_is_kept_and_in_much_noise_the_mean(channels):
     x, mean, root, _ = pixels(channels)
     root = root.sign() + root
-    _, faint = make("gaussian", channels=channels, sigma=1.0, facts={"sigma": 1e-3})
-    _, loud = make("gaussian", channels=channels, sigma=1.0, facts={"sigma": 1e3})
+    _, faint = make("gaussian", channels=channels, sigma=1.0, facts={"sigma": (1e-3,)})
+    _, loud = make("gaussian", channels=channels, sigma=1.0, facts={"sigma": (1e3,)})
     torch.testing.assert_close(faint.clean(x, mean, root), x, rtol=0, atol=1e-3)
     torch.testing.assert_close(loud.clean(x, mean, root), mean, rtol=0, atol=1e-3)
 

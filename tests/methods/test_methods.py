@@ -98,7 +98,7 @@ def test_a_method_of_another_package_comes_through_its_entry_point(tmp_path: Pat
     x = noisy(0)
     model = train(x, method="toy", steps=60, **SMALL)
     assert model.summary["terms"]["toy"] < 0.5
-    assert model.denoise(x).std() < 0.5 * x.std()
+    assert model.blend[0] < 0.5  # it smooths everything away, so that most of the result is the input
     monkeypatch.delitem(sys.modules, "toy_denoiser")
 
 

@@ -24,7 +24,7 @@ class Constant(nn.Module):
 
 
 def terms(network, batch, sigma=0.5, **options):
-    return Noise2Same(Config(**options), Facts(2, 1, sigma=sigma))(network, batch, torch.Generator().manual_seed(0))
+    return Noise2Same(Config(**options), Facts(2, 1, sigma=(sigma,)))(network, batch, torch.Generator().manual_seed(0))
 
 
 def batch_of(*shape):
@@ -42,11 +42,11 @@ def batch_of(*shape):
     ],
 )
 def test_lambda(options, sigma, expected):
-    assert Noise2Same(Config(**options), Facts(2, 1, sigma=sigma)).lambda_inv == pytest.approx(expected)
+    assert Noise2Same(Config(**options), Facts(2, 1, sigma=(sigma,))).lambda_inv == pytest.approx((expected,))
 
 
 def test_lambda_stays_positive_without_noise():
-    assert Noise2Same(Config(), Facts(2, 1)).lambda_inv > 0
+    assert Noise2Same(Config(), Facts(2, 1)).lambda_inv[0] > 0
 
 
 @pytest.mark.parametrize("shape", [(8, 2, 32, 32), (4, 1, 8, 32, 32)])
@@ -105,11 +105,11 @@ def test_value_of_the_equation_for_the_identity():
 
 def test_the_bound_is_weaker_where_there_is_less_noise():
     x = torch.linspace(-2, 2, 64).expand(4, 1, 64, 64)
-    told = {sigma: Noise2Same(Config(), Facts(2, 1, sigma=0.5, slope=slope)) for sigma, slope in ((0, 0.0), (1, 0.12))}
-    even, uneven = (method.bound.variance(x) for method in told.values())
+    told = [Noise2Same(Config(), Facts(2, 1, sigma=(0.5,), slope=(slope,))) for slope in (0.0, 0.12)]
+    even, uneven = (method.bound.variance(x) for method in told)
     assert even.mean().item() == pytest.approx(uneven.mean().item(), rel=1e-3) == pytest.approx(0.25, rel=1e-3)
     assert uneven[..., 0].max() < 0.05 and uneven[..., -1].min() > 0.45
-    constant = Noise2Same(Config(lambda_inv=1.0), Facts(2, 1, sigma=0.5, slope=0.12))
+    constant = Noise2Same(Config(lambda_inv=1.0), Facts(2, 1, sigma=(0.5,), slope=(0.12,)))
     assert constant.bound.variance(x).std() == 0
 
 
@@ -178,7 +178,7 @@ def test_invalid_pixels_count_nowhere():
     ],
 )
 def test_when_a_noise_model_is_used(options, usable, computed):
-    facts = Facts(2, 1, sigma=0.5, kind="gaussian", usable=usable)
+    facts = Facts(2, 1, sigma=(0.5,), kind="gaussian", usable=usable)
     method = Noise2Same(Config(**options), facts)
     found = method(Copy(), batch_of(8, 1, 32, 32), torch.Generator().manual_seed(0))
     second = {"covariance"} if computed else {"invariance"} if "preset" in options else {"invariance", "masked"}
@@ -200,7 +200,7 @@ def test_when_a_noise_model_is_used(options, usable, computed):
     ],
 )
 def test_a_trained_network_is_led_further_where_it_has_seen_such_noise(kind, options, adapts):
-    assert Noise2Same(Config(**options), Facts(2, 1, sigma=0.5, kind=kind)).adapts == adapts
+    assert Noise2Same(Config(**options), Facts(2, 1, sigma=(0.5,), kind=kind)).adapts == adapts
 
 
 def test_pixels_that_share_noise_are_masked_together():
@@ -214,3 +214,28 @@ def test_pixels_that_share_noise_are_masked_together():
         terms(Twin(), Batch(x), noise_model="none", structure=structure)["invariance"] for structure in ((0, 0), (0, 1))
     )
     assert alone < 0.05 < 0.2 < together
+
+
+def test_each_channel_is_bounded_by_its_own_noise():
+    """With λ of Theorem 2 for each channel, the term is the mean of what the channels have alone."""
+    levels, x = (0.2, 0.9), batch_of(4, 2, 32, 32).x
+    options = {"invariance": "whole", "fill": "gaussian", "mask_density": 0.5}
+    both = Noise2Same(Config(**options), Facts(2, 2, sigma=levels))
+    term = both(Copy(), Batch(x), torch.Generator().manual_seed(0))["invariance"]
+    alone = [Noise2Same(Config(**options), Facts(2, 1, sigma=(level,))) for level in levels]
+    terms = [one(Copy(), Batch(x), torch.Generator().manual_seed(0))["invariance"] for one in alone]
+    assert both.lambda_inv == pytest.approx((0.4, 1.8))
+    assert term.item() == pytest.approx(float(sum(terms)) / 2, rel=0.05)
+
+
+def test_what_goes_along_is_weighed_in_each_channel_by_itself():
+    """A channel that carries ten times the deviations of another does not change what the other has to pay."""
+    generator = torch.Generator().manual_seed(0)
+    deviation = torch.randn(4, 2, 64, 64, generator=generator)
+    deviation[:, 1] *= 10
+    response, variance = 0.5 * deviation, torch.ones_like(deviation)
+    j = torch.rand(deviation.shape, generator=generator) < 0.1
+    alone = [along(*(part[:, c : c + 1] for part in (deviation, response, variance, j))) for c in range(2)]
+    share = j.sum((0, 2, 3)) / j.sum()
+    both = along(deviation, response, variance, j)
+    assert both.item() == pytest.approx(float(sum(a * s for a, s in zip(alone, share, strict=True))), rel=1e-4)

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import os
+import shutil
+import subprocess
 import sys
 import warnings
+from importlib.util import find_spec
 
 import numpy as np
 import pytest
@@ -13,10 +17,21 @@ from skimage import data
 from noise2same import train
 from noise2same.device import precision
 from noise2same.networks.blindspot import BlindSpot
-from noise2same.networks.engines import WORTH_COMPILING, Compiled, Half, OpenVINO, choose, folded, ready
+from noise2same.networks.engines import (
+    WORTH_COMPILING,
+    Compiled,
+    Half,
+    OpenVINO,
+    choose,
+    folded,
+    import_openvino,
+    ready,
+)
 from noise2same.networks.unet import UNet
 
-openvino = pytest.importorskip("openvino")
+if find_spec("openvino") is None:
+    pytest.skip("needs OpenVINO", allow_module_level=True)
+openvino = import_openvino()
 CPU = torch.device("cpu")
 without_onednn = torch.backends.mkldnn.flags(enabled=False)
 """For half precision on a CPU, which oneDNN computes with instructions that some claim to have and do not."""
@@ -117,3 +132,60 @@ def test_training_further_changes_what_is_predicted():
     before = model.denoise(image)
     model.fit(image, resume=True, progress=False)
     assert not np.array_equal(model.denoise(image), before)
+
+
+RECORDING = """
+import os, sys
+
+def record(event, arguments):
+    if event in ("socket.connect", "socket.sendto", "socket.sendmsg", "socket.getaddrinfo", "socket.gethostbyname"):
+        with open(os.environ["RECORD"], "a") as file:
+            print(event, arguments, file=file)
+
+sys.addaudithook(record)
+"""
+"""Run by Python at its start, in each process and its children."""
+DENOISING = """
+import numpy as np, noise2same as n2s
+image = np.random.default_rng(0).normal(100, 20, (48, 48)).astype("float32")
+model = n2s.train(image, steps=2, features=4, batch=2, patch=32, progress=False)
+model.denoise(image)
+model.report("page.html", image)
+print(type(model._prepared).__name__)
+"""
+
+
+def test_nothing_leaves_the_machine_and_nothing_is_left_at_home(tmp_path):
+    home, record, trace = tmp_path / "home", tmp_path / "record", tmp_path / "trace"
+    home.mkdir()
+    (tmp_path / "sitecustomize.py").write_text(RECORDING)
+    known = {name: value for name, value in os.environ.items() if name != "CI" and not name.startswith("XDG_")}
+    places = {"HOME": str(home), "LOCALAPPDATA": str(home), "RECORD": str(record), "PYTHONDONTWRITEBYTECODE": "1"}
+    places["MPLCONFIGDIR"] = str(tmp_path)  # a cache, which is Matplotlib's right
+    places["PYTHONPATH"] = os.pathsep.join([str(tmp_path), *filter(None, sys.path)])
+    command = [sys.executable, "-c", DENOISING]
+    strace = shutil.which("strace")
+    if strace and subprocess.run([strace, "-qq", "-o", trace, "true"], capture_output=True).returncode == 0:
+        calls = "trace=connect,sendto,sendmsg,sendmmsg"
+        command = [strace, "-f", "-qq", "-s", "256", "-e", calls, "-o", str(trace), *command]
+    done = subprocess.run(command, env=known | places, cwd=tmp_path, capture_output=True, text=True)
+    assert done.stdout.strip() == "OpenVINO", done.stderr
+    assert not record.exists(), record.read_text()
+    lines = trace.read_text().splitlines() if trace.exists() else []
+    assert not [line for line in lines if "AF_INET" in line]
+    assert not list(home.rglob("*"))
+
+
+def test_a_call_in_a_child_process_would_be_recorded(tmp_path):
+    (tmp_path / "sitecustomize.py").write_text(RECORDING)
+    record = tmp_path / "record"
+    environment = os.environ | {"RECORD": str(record), "PYTHONPATH": str(tmp_path)}
+    code = """
+import multiprocessing, socket
+if __name__ == "__main__":
+    process = multiprocessing.get_context("fork").Process(target=socket.getaddrinfo, args=("localhost", 80))
+    process.start()
+    process.join()
+"""
+    subprocess.run([sys.executable, "-c", code], env=environment, check=True)
+    assert "socket.getaddrinfo ('localhost', 80" in record.read_text()

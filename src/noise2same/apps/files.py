@@ -12,7 +12,7 @@ from noise2same.errors import InputError
 
 def plan_outputs(inputs: Sequence[str], files: Sequence[Path], output: Path) -> list[Path]:
     """Where each result goes: OUT itself for one file; a folder OUT of the same names for a folder or several."""
-    several = len(files) > 1 or len(inputs) > 1 or io.find(inputs[:1]) != [Path(inputs[0]).expanduser()]
+    several = len(files) > 1 or len(inputs) > 1 or list(files) != [Path(inputs[0]).expanduser()]
     named = output.suffix and not (output.is_dir() and not io.supported(output))
     if not several and named:
         return [output]

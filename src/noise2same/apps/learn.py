@@ -174,9 +174,9 @@ def train(
     if model.suffix != ".safetensors":
         raise InputError(f"{model}: the name of a model ends in .safetensors.")
     io.check_place(model)
-    files = io.find(inputs)
     first_worker = devices * nodes == 1 or is_first_worker()
     console.quiet = not first_worker
+    files = io.find(inputs)
     from noise2same.denoiser import Denoiser
 
     denoiser = Denoiser(config)

@@ -10,20 +10,26 @@ import typer
 
 from noise2same.apps.terminal import console, tell
 from noise2same.config import Config
-from noise2same.errors import InputError
+from noise2same.errors import Diverged, InputError
 
 if TYPE_CHECKING:
     from noise2same.denoiser import Denoiser
 
 
 def run_training(denoiser: Denoiser, files: list[Path], axes: str | None, model: Path, **options: Any) -> None:
-    """Train with a checkpoint beside `model`, and save it. Interrupted, say how to go on and exit with 130."""
+    """Train with a checkpoint beside `model`, and save it. Interrupted, say how to go on and exit with 130.
+
+    Of a training that diverges, the last good weights are saved.
+    """
     checkpoint = checkpoint_of(model)
     if not options["resume"] and checkpoint.exists():
         tell(f"Starting anew; with --resume, the stopped run in {checkpoint} would go on.")
     if options["resume"] and not checkpoint.exists() and denoiser.network is None:
         raise InputError(f"There is nothing to resume: {checkpoint} does not exist; start without --resume.")
-    denoiser.fit(files, axes, checkpoint=checkpoint, say=tell, **options)
+    try:
+        denoiser.fit(files, axes, checkpoint=checkpoint, say=tell, **options)
+    except Diverged as error:
+        raise InputError(f"{error}{keep_good(denoiser, model, checkpoint)}") from None
     if not console.quiet:  # the first of several workers, or the only one
         denoiser.save(model)
     if denoiser.summary["interrupted"]:
@@ -35,9 +41,21 @@ def run_training(denoiser: Denoiser, files: list[Path], axes: str | None, model:
     checkpoint.unlink(missing_ok=True)  # only now: the model is safe
 
 
+def keep_good(denoiser: Denoiser, model: Path, checkpoint: Path) -> str:
+    """Save what a run had learned before it diverged, and return the sentence that says where it is."""
+    said = ""
+    if denoiser.summary["steps"] > 0 and not console.quiet:
+        said = f" What was learned before is in {denoiser.save(model)}."
+    if checkpoint.exists():
+        said += f" With --resume as well, training goes on from {checkpoint}."
+    return said
+
+
 def keep_network(model: Path, trained: Config, wanted: Config) -> Config:
     """Settings for training a model further: the wanted ones, with the network it has."""
-    fields = ("method", "noise_model", "block", "features", "levels")
+    fields = ["method", "block", "features", "levels"]
+    if trained.noise_model != "simulated" or "noise_model" not in wanted.model_fields_set:  # which is given again
+        fields.append("noise_model")
     for name in fields:
         if name in wanted.model_fields_set and getattr(wanted, name) != getattr(trained, name):
             raise InputError(f"{model} was made with {name}={getattr(trained, name)}, which cannot change in a resume.")

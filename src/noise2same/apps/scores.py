@@ -27,9 +27,14 @@ def show_comparison(
     rows: dict[str, Scores] = {}
     references = io.pair(predictions, truths, "truth")
     for label, ours, reference in zip(labels(predictions), predictions, references, strict=True):
-        a, b = io.read(reference, axes), io.read(ours, axes)
+        truth, prediction = io.read(reference, axes), io.read(ours, axes)
         try:
-            scores = metrics.evaluate(np.asarray(a.data), np.asarray(b.data), data_range=data_range, axes=a.axes)
+            scores = metrics.evaluate(
+                prediction=np.asarray(prediction.data),
+                truth=np.asarray(truth.data),
+                data_range=data_range,
+                axes=truth.axes,
+            )
         except InputError as error:
             raise InputError(f"{ours} against {reference}: {error}") from None
         rows[label] = scores

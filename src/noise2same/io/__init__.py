@@ -62,7 +62,7 @@ def read(path: str | os.PathLike[str], axes: str | None = None, *, fallback: str
         raise InputError(f"{path} does not exist; check its name and folder.")
     if path.is_dir() and not formats.is_zarr(path):
         raise InputError(f"{path} is a folder, not an image; name a file inside it.")
-    module = formats.module_of(path)
+    module = formats.module_of(path, reading=True)
     try:
         image: Image = module.read(path)
     except InputError:

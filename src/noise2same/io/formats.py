@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from noise2same.errors import InputError
+from noise2same.io import foreign
 
 FORMATS = {
     ".tif": "tiff",
@@ -41,9 +42,10 @@ def supported(path: Path) -> bool:
     return path.suffix.lower() in FORMATS or is_zarr(path)
 
 
-def module_of(path: Path) -> Any:
-    """The module that reads and writes a path, by its suffix."""
+def module_of(path: Path, *, reading: bool = False) -> Any:
+    """The module that reads and writes a path, by its suffix. The error for a file to read says how to export it."""
     if not supported(path):
-        known = ", ".join(FORMATS)
-        raise InputError(f"{path}: the format '{path.suffix}' is not supported; use one of {known}.")
+        kind = foreign.suffix(path)
+        step = (foreign.advice(kind) if reading else "") or f"use one of {', '.join(FORMATS)}"
+        raise InputError(f"{path}: the format '{kind}' is not supported; {step}.")
     return import_module(f"noise2same.io.{FORMATS['.zarr' if is_zarr(path) else path.suffix.lower()]}")

@@ -5,7 +5,8 @@ from __future__ import annotations
 import glob
 import os
 import shutil
-from collections.abc import Iterator, Sequence
+import warnings
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
@@ -14,14 +15,15 @@ from uuid import uuid4
 import numpy as np
 
 from noise2same.errors import InputError
-from noise2same.io import formats
+from noise2same.io import foreign, formats
 from noise2same.io.image import Image
 
 
 def find(inputs: Sequence[str | os.PathLike[str]]) -> list[Path]:
     """Files, folders and glob patterns -> image files, in order and each once.
 
-    A folder stands for every image directly inside it, sorted by name; a Zarr folder is itself an image.
+    A folder stands for every image directly inside it, sorted by name; a Zarr folder is itself an image. Files among
+    them that may be images but cannot be read are named in a warning.
     """
     if isinstance(inputs, str | os.PathLike):
         inputs = [inputs]
@@ -31,19 +33,29 @@ def find(inputs: Sequence[str | os.PathLike[str]]) -> list[Path]:
 
 def _expand(path: Path) -> list[Path]:
     if os.path.isdir(path) and not formats.is_zarr(path):
-        images = sorted(item for item in path.iterdir() if _is_image(item))
-        if not images:
-            raise InputError(f"{path} is a folder without images; supported are {', '.join(formats.FORMATS)}.")
-        return images
+        return _images(path, path.iterdir(), f"{path} is a folder without images")
     if os.path.exists(path):  # unlike pathlib's, false for names that cannot be
-        formats.module_of(path)
+        formats.module_of(path, reading=True)
         return [path]
     if glob.has_magic(str(path)):
-        images = sorted(item for item in map(Path, glob.glob(str(path), recursive=True)) if _is_image(item))
-        if not images:
-            raise InputError(f"The pattern '{path}' matches no image; supported are {', '.join(formats.FORMATS)}.")
-        return images
+        matches = map(Path, glob.glob(str(path), recursive=True))
+        # only known suffixes are told of: it may match anything, such as the pieces of a Zarr folder
+        return _images(path, matches, f"The pattern '{path}' matches no image", known=True)
     raise InputError(f"{path} does not exist; check its name and folder.")
+
+
+def _images(where: Path, items: Iterable[Path], nothing: str, *, known: bool = False) -> list[Path]:
+    """The images among some items. Others that cannot be read are named in a warning or, without images, an error."""
+    items = sorted(items)
+    images = [item for item in items if _is_image(item)]
+    unread = foreign.unread((item for item in items if not formats.supported(item)), known=known)
+    what, step = foreign.describe(unread)
+    step = step or f"supported are {', '.join(formats.FORMATS)}"
+    if not images:
+        raise InputError(f"{nothing} that can be read: there are {what}; {step}." if what else f"{nothing}; {step}.")
+    if unread:
+        warnings.warn(f"{where}: skipped {what}, which cannot be read; {step}.", stacklevel=2)
+    return images
 
 
 def _is_image(path: Path) -> bool:

@@ -5,8 +5,10 @@ from __future__ import annotations
 import logging
 import re
 import tempfile
+import warnings
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
+from dataclasses import replace
 from logging.handlers import BufferingHandler
 from pathlib import Path
 from typing import Any
@@ -16,7 +18,7 @@ import numpy as np
 import tifffile
 
 from noise2same.errors import InputError
-from noise2same.io import units
+from noise2same.io import ome, units
 from noise2same.io.image import Image, Pieces
 from noise2same.io.paths import reserve
 
@@ -48,6 +50,7 @@ def read(path: Path) -> Image:
             data = Pieces(_zarr(path), path)
         axes, found, own = _metadata(tif, series)
         details, others = _details(tif, page), len(tif.series) - 1
+        details |= {"stored_axes": axes, "planar": series.axes.endswith("SYX")}
     if any(map(_DAMAGE.search, messages)) or data.shape != series.shape:
         raise InputError(f"{path} is truncated or corrupt: parts of the image are missing; copy or export it again.")
     rgba = page.photometric == tifffile.PHOTOMETRIC.RGB and page.extrasamples and axes.endswith("YXC")
@@ -135,9 +138,11 @@ def _ome_sizes(xml: str) -> dict[str, tuple[float, str]]:
     for letter in "ZYX":
         if f"PhysicalSize{letter}" in pixels.attrib:
             unit = pixels.get(f"PhysicalSize{letter}Unit", "µm")
-            found[letter] = (float(pixels.attrib[f"PhysicalSize{letter}"]), unit)
+            with suppress(ValueError):  # what is no number is no reason to refuse the pixels
+                found[letter] = (float(pixels.attrib[f"PhysicalSize{letter}"]), unit)
     if "TimeIncrement" in pixels.attrib:
-        found["T"] = (float(pixels.attrib["TimeIncrement"]), pixels.get("TimeIncrementUnit", "s"))
+        with suppress(ValueError):
+            found["T"] = (float(pixels.attrib["TimeIncrement"]), pixels.get("TimeIncrementUnit", "s"))
     return found
 
 
@@ -150,6 +155,7 @@ def _details(tif: tifffile.TiffFile, page: tifffile.TiffPage) -> dict[str, Any]:
         "photometric": int(page.photometric),
         "colormap": page.colormap,
         "imagej": {key: imagej[key] for key in IMAGEJ_KEYS if key in imagej},
+        "ome_xml": tif.ome_metadata,
     }
 
 
@@ -159,11 +165,12 @@ def check(path: Path, like: Image | None, dtype: np.dtype[Any]) -> None:
 
 @contextmanager
 def create(path: Path, like: Image, dtype: np.dtype[Any]) -> Iterator[np.ndarray[Any, Any]]:
+    like = _as_stored(like)
     alpha = like.details.get("alpha")
     colour = like.axes.endswith("YXC") and like.shape[-1] == 3
     keeps_alpha = colour and alpha is not None and alpha.dtype == dtype and alpha.shape == like.shape[:-1]
     shape = (*like.shape[:-1], 4) if keeps_alpha else like.shape
-    options = _options(path, like, dtype)
+    options = _options(path, like, shape, dtype)
     compressed = "compression" in options
     out: Any
     if compressed:
@@ -178,6 +185,13 @@ def create(path: Path, like: Image, dtype: np.dtype[Any]) -> Iterator[np.ndarray
         tifffile.imwrite(path, out, **options)
     else:
         out.flush()
+
+
+def _as_stored(like: Image) -> Image:
+    """The image with its file's own axes where the user called one S: that says how to treat it, not what it is."""
+    stored = like.details.get("stored_axes") or ""
+    own = like.details.get("ome_xml") and "S" in like.axes and len(stored) == len(like.axes)
+    return replace(like, axes=stored) if own else like
 
 
 def _collect(path: Path, shape: tuple[int, ...], dtype: np.dtype[Any]) -> np.ndarray[Any, Any]:
@@ -209,7 +223,7 @@ def _flavour(path: Path, like: Image, dtype: np.dtype[Any]) -> str:
     return "ome" if dtype.name in OME_DTYPES and not (colour and "C" in axes) else "plain"
 
 
-def _options(path: Path, like: Image, dtype: np.dtype[Any]) -> dict[str, Any]:
+def _options(path: Path, like: Image, shape: tuple[int, ...], dtype: np.dtype[Any]) -> dict[str, Any]:
     details, sizes = like.details, like.pixel_size
     flavour = _flavour(path, like, dtype)
     colour = like.axes.endswith("YXC")
@@ -227,23 +241,51 @@ def _options(path: Path, like: Image, dtype: np.dtype[Any]) -> dict[str, Any]:
     if flavour == "imagej":
         _imagej_options(options, like, dtype)
     elif flavour == "ome":
-        options["ome"] = True
-        for letter in "ZYX":
-            if letter in sizes:
-                options["metadata"][f"PhysicalSize{letter}"] = sizes[letter]
-                options["metadata"][f"PhysicalSize{letter}Unit"] = units.symbol(like.unit) or "pixel"
-        if "T" in sizes:
-            options["metadata"] |= {"TimeIncrement": sizes["T"], "TimeIncrementUnit": "s"}
+        _ome_options(options, like, shape, dtype)
     else:
+        if like.details.get("ome_xml"):
+            _warn_of_loss(like, f"it has no place for axes {like.axes} of shape {like.shape} and type {dtype}")
         options["ome"] = False
         options["metadata"]["noise2same"] = {"axes": like.axes, "pixel_size": sizes, "unit": like.unit}
         unit = "inch" if like.unit == "inch" else "centimeter"
         size = [units.convert(sizes[letter], like.unit, unit) for letter in "XY" if letter in sizes]
         if len(size) == 2 and all(size):
             options |= {"resolution": tuple(1 / value for value in size if value), "resolutionunit": unit.upper()}
-    if flavour != "imagej" and int(np.prod(like.shape)) * dtype.itemsize >= BIG_BYTES:
+    if flavour != "imagej" and int(np.prod(shape)) * dtype.itemsize + len(options.get("description", b"")) >= BIG_BYTES:
         options["bigtiff"] = True
     return options
+
+
+def _ome_options(options: dict[str, Any], like: Image, shape: tuple[int, ...], dtype: np.dtype[Any]) -> None:
+    """What the file of the input said, if it was OME-TIFF too; else what is known of the image."""
+    axes, alpha = options["metadata"]["axes"], like.details.get("alpha")
+    if like.details.get("planar") and axes.endswith("CYX"):  # colour in planes stays that
+        axes = axes[:-3] + "SYX"
+        kind = "rgb" if like.details["photometric"] == tifffile.PHOTOMETRIC.RGB else "minisblack"
+        options |= {"photometric": kind, "planarconfig": "separate", "metadata": {"axes": axes}}
+    if like.details.get("ome_xml"):
+        values = int(np.prod(like.shape)) + (0 if alpha is None else alpha.size)
+        try:
+            description, left_out = ome.carry(like.details["ome_xml"], values, axes, shape, dtype)
+        except ValueError as error:
+            _warn_of_loss(like, str(error))
+        else:
+            if left_out:
+                _warn_of_loss(like, f"it was read with other axes ({like.axes})", f"of each {' and '.join(left_out)}")
+            options |= {"ome": False, "metadata": None, "description": description}
+            return
+    options["ome"] = True
+    sizes = like.pixel_size
+    for letter in "ZYX":
+        if letter in sizes:
+            options["metadata"][f"PhysicalSize{letter}"] = sizes[letter]
+            options["metadata"][f"PhysicalSize{letter}Unit"] = units.symbol(like.unit) or "pixel"
+    if "T" in sizes:
+        options["metadata"] |= {"TimeIncrement": sizes["T"], "TimeIncrementUnit": "s"}
+
+
+def _warn_of_loss(like: Image, reason: str, what: str = "beyond axes and pixel size") -> None:
+    warnings.warn(f"{like.name}: its OME metadata {what} is not in the output: {reason}.", stacklevel=1)
 
 
 def _imagej_options(options: dict[str, Any], like: Image, dtype: np.dtype[Any]) -> None:

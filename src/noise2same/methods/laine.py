@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 
 import torch
 from torch import Tensor, nn
@@ -10,7 +11,7 @@ from torch.nn import functional
 
 from noise2same.config import Config
 from noise2same.errors import InputError
-from noise2same.methods.method import Facts, Method, mean_square
+from noise2same.methods.method import Facts, Method, by_channel, mean_square
 from noise2same.networks.blindspot import BlindSpot
 from noise2same.patches import Batch
 
@@ -99,7 +100,7 @@ class Noise(nn.Module):
 
     known_level: Tensor
 
-    def __init__(self, config: Config, facts: Facts, known: float | None, guess: float) -> None:
+    def __init__(self, config: Config, facts: Facts, known: Tensor | None, guess: Tensor) -> None:
         super().__init__()
         self.channels = facts.channels
         self.outputs = [self.channels, self.channels * (self.channels + 1) // 2]
@@ -109,13 +110,13 @@ class Noise(nn.Module):
         self.multiple = self.network.multiple
         self.learned = known is None
         if known is None:
-            self.free_level = nn.Parameter(self.unbound(torch.tensor(max(guess, FAINTEST))))
+            self.free_level = nn.Parameter(self.unbound(guess.clamp(min=FAINTEST)))
         else:
-            self.register_buffer("known_level", torch.tensor(known))
+            self.register_buffer("known_level", known)
 
     @property
     def level(self) -> Tensor:
-        """Level of the noise, in normalised units."""
+        """Level of the noise: of each channel, (C,), in normalised units, or one share of the pixels, ()."""
         return self.bound(self.free_level) if self.learned else self.known_level
 
     def bound(self, free: Tensor) -> Tensor:
@@ -147,15 +148,21 @@ class Noise(nn.Module):
         raise NotImplementedError
 
 
+def each(values: Sequence[float], facts: Facts) -> Tensor:
+    """One value for each channel, (C,), of as many or of one for all."""
+    return torch.tensor(values).repeat(facts.channels // len(values))
+
+
 class Gaussian(Noise):
-    """Noise of one standard deviation, `level`, everywhere."""
+    """Noise of one standard deviation a channel, `level`, everywhere."""
 
     def __init__(self, config: Config, facts: Facts) -> None:
-        super().__init__(config, facts, None if config.sigma is None else facts.sigma, facts.sigma)
+        sigma = each(facts.sigma, facts)
+        super().__init__(config, facts, None if config.sigma is None else sigma, sigma)
 
     def variance(self, mean: Tensor) -> Tensor:
         """Variance of the noise in each channel, by the mean of the clean pixel."""
-        return self.level.square().clamp(min=FAINTEST**2).expand_as(mean)
+        return by_channel(self.level, mean).square().clamp(min=FAINTEST**2).expand_as(mean)
 
     def loss(self, x: Tensor, mean: Tensor, root: Tensor) -> Tensor:
         _, distance, log_determinant = solve(root, self.variance(mean), x - mean)
@@ -174,12 +181,13 @@ class Poisson(Gaussian):
 
     def __init__(self, config: Config, facts: Facts) -> None:
         # the mean of all images is 0, so -black is their mean intensity, and sigma² the variance that belongs to it
-        guess = facts.sigma**2 / max(-facts.black, DARKEST)
-        Noise.__init__(self, config, facts, None if config.gain is None else config.gain / facts.scale, guess)
-        self.register_buffer("black", torch.tensor(facts.black))
+        sigma, scale, black = (each(values, facts) for values in (facts.sigma, facts.scale, facts.black))
+        guess = sigma.square() / (-black).clamp(min=DARKEST)
+        Noise.__init__(self, config, facts, None if config.gain is None else config.gain / scale, guess)
+        self.register_buffer("black", black)
 
     def variance(self, mean: Tensor) -> Tensor:
-        return self.level * (mean - self.black).clamp(min=DARKEST)
+        return by_channel(self.level, mean) * (mean - by_channel(self.black, mean)).clamp(min=DARKEST)
 
 
 class Impulse(Noise):
@@ -188,7 +196,7 @@ class Impulse(Noise):
     log_uniform: Tensor
 
     def __init__(self, config: Config, facts: Facts) -> None:
-        super().__init__(config, facts, config.alpha, 0.1)
+        super().__init__(config, facts, None if config.alpha is None else torch.tensor(config.alpha), torch.tensor(0.1))
         self.register_buffer("log_uniform", torch.tensor(-facts.channels * math.log(facts.high - facts.low)))
 
     def bound(self, free: Tensor) -> Tensor:

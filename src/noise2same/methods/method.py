@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
@@ -23,14 +24,15 @@ class Facts:
 
     dims: int
     channels: int
-    sigma: float = 0.0
-    """Standard deviation of the noise, told or estimated: the root of its mean variance."""
-    slope: float = 0.0
+    sigma: tuple[float, ...] = (0.0,)
+    """Standard deviation of the noise, told or estimated: the root of its mean variance. One for each channel, or one
+    for all; so are the next three."""
+    slope: tuple[float, ...] = (0.0,)
     """By how much the variance of the noise grows with the intensity."""
-    scale: float = 1.0
-    """Standard deviation of the images in their own units, the mean over channels: what a normalised unit is worth."""
-    black: float = 0.0
-    """Where the value 0 of the images lies, the mean over channels."""
+    scale: tuple[float, ...] = (1.0,)
+    """Standard deviation of the images in their own units: what a normalised unit is worth."""
+    black: tuple[float, ...] = (0.0,)
+    """Where the value 0 of the images lies."""
     low: float = -1.0
     high: float = 1.0
     """The ends of the range of the data."""
@@ -48,9 +50,10 @@ class Facts:
     def variance(self, image: Tensor, strength: Tensor | None = None) -> Tensor:
         """Variance of the noise at each pixel of images, (B, C, [Z,] Y, X), in some of which it is stronger (`Batch`).
 
-        Its mean is σ², because the mean of all images is 0.
+        Its mean in each channel is σ², because the mean of all images is 0.
         """
-        usual = (self.sigma**2 + self.slope * image).clamp(min=1e-2 * self.sigma**2 + 1e-6)
+        level = by_channel(self.sigma, image).square()
+        usual = torch.maximum(level + by_channel(self.slope, image) * image, 1e-2 * level + 1e-6)
         return usual if strength is None else strength * usual
 
 
@@ -120,6 +123,16 @@ METHOD_SETTINGS = (
     "alpha",
 )
 """Fields of `Config` that belong to some methods only."""
+
+
+def by_channel(values: Sequence[float] | Tensor, like: Tensor) -> Tensor:
+    """One value a channel, or one for all, to be combined with images of shape (B, C, [Z,] Y, X): (C, 1, ...)."""
+    return torch.as_tensor(values, dtype=like.dtype, device=like.device).reshape(-1, *[1] * (like.ndim - 2))
+
+
+def channel_sums(values: Tensor) -> Tensor:
+    """(B, C, [Z,] Y, X) -> sums of each channel, (C,)."""
+    return values.transpose(0, 1).flatten(1).sum(1)
 
 
 def mean_square(difference: Tensor, where: Tensor | None) -> Tensor:

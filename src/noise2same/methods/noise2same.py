@@ -12,7 +12,7 @@ from torch import Tensor, nn
 from noise2same.config import Config
 from noise2same.errors import InputError
 from noise2same.masking import fill_of, stratified, surroundings, widened
-from noise2same.methods.method import METHOD_SETTINGS, Facts, Method, mean_square
+from noise2same.methods.method import METHOD_SETTINGS, Facts, Method, by_channel, channel_sums, mean_square
 from noise2same.noise.diagnose import MODELS
 from noise2same.noise.simulate import draw
 from noise2same.patches import Batch
@@ -33,9 +33,10 @@ class Noise2Same(Method):
     pixels J depend little on x there. Gradients flow through both passes.
 
     :math:`\lambda_{inv}` is 2 by Theorem 1 for images of unit variance, and :math:`2\sigma` by Theorem 2 for noise of
-    standard deviation :math:`\sigma`. "auto" is Theorem 2 with the noise level told or estimated, but at most 2. Photon
-    noise is stronger where the image is brighter, and there :math:`\sigma` is larger: the proof holds for each block.
-    So it is for images that have stronger noise than the others.
+    standard deviation :math:`\sigma`. "auto" is Theorem 2 with the noise level told or estimated, but at most 2. Each
+    channel has its own :math:`\sigma`, and the bound is the mean of theirs. Photon noise is stronger where the image is
+    brighter, and there :math:`\sigma` is larger: the proof holds for each block. So it is for images that have stronger
+    noise than the others.
 
     The second term bounds twice the covariance of output and noise in equation 1. Where the noise is known, or the
     images show it clearly, that covariance is computed instead from the same two passes (`risk.py`): the loss then is
@@ -69,8 +70,10 @@ class Noise2Same(Method):
         auto = config.lambda_inv == "auto"
         alike = facts.simulator is None and facts.kind not in ("impulse", "unknown")  # to what the starter has seen
         self.adapts = self.knows or (auto and config.invariance == "along" and alike)
-        self.lambda_inv = min(max(2 * facts.sigma, 1e-3), 2.0) if auto else float(config.lambda_inv)
-        self.bound = replace(facts, sigma=self.lambda_inv / 2, slope=facts.slope if auto else 0.0)
+        weights = [min(max(2 * sigma, 1e-3), 2.0) for sigma in facts.sigma] if auto else [float(config.lambda_inv)]
+        self.lambda_inv = tuple(weights)
+        """Of each channel, or one for all."""
+        self.bound = replace(facts, sigma=tuple(w / 2 for w in weights), slope=facts.slope if auto else (0.0,))
         self.extent = tuple(map(len, facts.correlation)) if config.structure == "auto" else config.structure
         if self.extent and len(self.extent) != facts.dims:
             raise InputError(f"structure={self.extent}: it should be {facts.dims} numbers, for {'ZYX'[-facts.dims :]}.")
@@ -102,14 +105,16 @@ class Noise2Same(Method):
         return (self._bounded if self.config.invariance == "whole" else self._along)(network, batch, generator)
 
     def _bounded(self, network: nn.Module, batch: Batch, generator: torch.Generator) -> dict[str, Tensor]:
-        """Equation 6."""
+        """Equation 6: with one λ_inv for all channels as it stands, with one for each as the mean of their bounds."""
         x = batch.x
         j, _, masked = self._masked(x, generator)
         if batch.valid is not None:
             j &= batch.valid
         f_x, f_masked = self._passes(network, torch.cat([x, masked])).chunk(2)
         variance = self._variance(f_x, batch.strength)
-        bound = root(mean_square(f_x - f_masked, j) * (variance * j).sum() / j.sum().clamp(min=1))
+        sums = channel_sums if len(self.lambda_inv) > 1 else torch.sum
+        squares, variances, count = (sums(v * j) for v in ((f_x - f_masked).square(), variance, torch.ones_like(x)))
+        bound = (root(squares * variances / count.clamp(min=1).square()) * count).sum() / count.sum().clamp(min=1)
         return {"reconstruction": mean_square(f_x - x, batch.valid), "invariance": 2 * bound}
 
     def _along(self, network: nn.Module, batch: Batch, generator: torch.Generator) -> dict[str, Tensor]:
@@ -162,7 +167,8 @@ class Noise2Same(Method):
         """
         x, f_x = batch.x, network(batch.x)
         honest = batch.valid if batch.held is None else batch.held
-        variance = self.facts.variance(between(x, f_x.detach(), self.facts.slope, honest), batch.strength)
+        middle = between(x, f_x.detach(), by_channel(self.facts.slope, x), honest)
+        variance = self.facts.variance(middle, batch.strength)
         change = small_change(variance, batch.valid, generator)
         correlation = self.facts.correlation if any(self.extent) else ()
         response = network(x + shared(change, variance, correlation)) - f_x
@@ -209,9 +215,9 @@ def along(deviation: Tensor, response: Tensor, variance: Tensor, j: Tensor) -> T
     .. math:: \langle d, s\rangle\,\sigma^2 / E s^2
 
     in each block, where equation 6 has :math:`\sigma\,\|d\|` over all of the batch. :math:`E s^2` is taken where the
-    other half of the batch is masked, and for a part (`USUAL`) over all blocks: of the same pixels, a block would be
-    forgiving just where one of them stands out, and a network would learn to keep what stands out. Noise is taken to be
-    at most `MOST` of all deviations together.
+    other half of the batch is masked, and for a part (`USUAL`) over all blocks of the channel: of the same pixels, a
+    block would be forgiving just where one of them stands out, and a network would learn to keep what stands out. Noise
+    is taken to be at most `MOST` of all deviations of a channel together.
 
     Parameters
     ----------
@@ -227,11 +233,15 @@ def along(deviation: Tensor, response: Tensor, variance: Tensor, j: Tensor) -> T
         block_sums(values * j) for values in (deviation.square(), deviation * response, variance)
     )
     with torch.no_grad():
-        usual = squares.sum() / variances.sum().clamp(min=1e-12)
+
+        def sums(values: Tensor) -> Tensor:
+            return channel_sums(values).reshape(-1, *[1] * (values.ndim - 2))
+
+        usual = sums(squares) / sums(variances).clamp(min=1e-12)
         elsewhere = torch.lerp(squares.roll(len(squares) // 2, 0), usual * variances, USUAL)
-        noise = torch.minimum(variances.sum(), MOST * squares.sum())
+        noise = torch.minimum(sums(variances), MOST * sums(squares))
         weights = variances / elsewhere.clamp(min=1e-12)
-        weights *= noise / (weights * squares).sum().clamp(min=1e-12)  # the mean of a ratio is not that of its parts
+        weights *= noise / sums(weights * squares).clamp(min=1e-12)  # the mean of a ratio is not that of its parts
     return (weights * products).sum() / j.sum().clamp(min=1)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import warnings
 from copy import deepcopy
 from functools import cache
@@ -95,17 +96,15 @@ class OpenVINO(nn.Module):
     """A folded U-Net whose layers are compiled for the CPU in full precision, for any number and size of images.
 
     Its default precision is bfloat16 on processors that claim to have it, which some do in vain. The graph is written
-    down operation by operation: `openvino.convert_model` tells Google Analytics.
+    down operation by operation, because `openvino.convert_model` needs a traced copy of the network.
     """
 
     def __init__(self, network: UNet) -> None:
         super().__init__()
-        import openvino
-        from openvino import opset13
-
+        openvino = import_openvino()
         self.multiple, self.base = network.multiple, network.base
-        self.ops, self.dims = opset13, len(network.multiple)
-        image = opset13.parameter([-1, network.channels, *(-1,) * self.dims], name="image")
+        self.ops, self.dims = openvino.opset13, len(network.multiple)
+        image = self.ops.parameter([-1, network.channels, *(-1,) * self.dims], name="image")
         model = openvino.Model([self.unet(network, image)], [image])
         options = {"INFERENCE_PRECISION_HINT": "f32", "INFERENCE_NUM_THREADS": torch.get_num_threads()}
         self.compiled = core().compile_model(model, "CPU", options)
@@ -175,9 +174,18 @@ class OpenVINO(nn.Module):
 @cache
 def core() -> Any:
     """OpenVINO itself, once for all networks."""
+    return import_openvino().Core()
+
+
+def import_openvino() -> Any:
+    """OpenVINO without its telemetry, which would tell Google Analytics of the import and write an ID to the home.
+
+    OpenVINO has a stub for installations that lack the package `openvino_telemetry`. This process is made to lack it.
+    """
+    sys.modules["openvino_telemetry"] = None  # type: ignore[assignment] # so that its import fails
     import openvino
 
-    return openvino.Core()
+    return openvino
 
 
 def array(weights: Tensor) -> Any:

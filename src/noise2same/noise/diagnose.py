@@ -83,7 +83,7 @@ class Diagnosis:
     levels: tuple[tuple[float, float], ...] = ()
     """Brightness and noise variance of the flattest places, which the noise-level function is fitted to."""
     channels: tuple[dict[str, float], ...] = ()
-    """sigma, a and b of each channel; those above are their means."""
+    """sigma, a and b of each channel; those above are the means of the noisy ones."""
     usable: bool = False
     """Whether training with a noise model of this level and correlation is better than without one.
 
@@ -112,8 +112,11 @@ def diagnose(slabs: Sequence[NDArray]) -> Diagnosis:
     if not boxes:
         return _unknown(axes, f"With fewer than {SMALLEST} pixels a side, noise cannot be told from signal.")
     found = [_of_channel([box[c] for box in boxes], axes) for c in range(len(boxes[0]))]
-    found = [one for one in found if one.sigma > 0] or found
-    return _combined(found) if len(found) > 1 else found[0]
+    noisy = [one for one in found if one.sigma > 0] or found
+    return replace(
+        _combined(noisy) if len(noisy) > 1 else noisy[0],
+        channels=tuple({"sigma": one.sigma, "a": one.a, "b": one.b} for one in found),
+    )
 
 
 def _boxes(slabs: list[NDArray]) -> list[NDArray]:
@@ -181,7 +184,6 @@ def _of_channel(boxes: list[NDArray], axes: str) -> Diagnosis:
         evidence=evidence,
         advice=_advice(kind, found.extent, confidence),
         levels=tuple(zip(levels.brightness.tolist(), levels.variance.tolist(), strict=True)),
-        channels=({"sigma": sigma, "a": a, "b": b},),
         usable=_usable(kind, evidence) and (a == 0 if correlated else axes == "YX"),
     )
 
@@ -254,7 +256,6 @@ def _combined(channels: list[Diagnosis]) -> Diagnosis:
         evidence={name: float(np.mean([one.evidence[name] for one in channels])) for name in channels[0].evidence},
         advice=_advice(kind, extent, confidence),
         levels=tuple(point for one in channels for point in one.levels),
-        channels=tuple(part for one in channels for part in one.channels),
         usable=all(one.usable for one in channels),
     )
 

@@ -37,11 +37,11 @@ MAX_PIXELS = 2**20
 
 
 class NoiseLevel(NamedTuple):
-    """How strong the noise is, in the units of the image."""
+    """How strong the noise is in each channel, in the units of the image."""
 
-    sigma: float
+    sigma: tuple[float, ...]
     """Root of the mean variance of the noise over the image."""
-    slope: float
+    slope: tuple[float, ...]
     """By how much the variance grows with the intensity: 0 for Gaussian noise, the gain of a detector for photons."""
 
 
@@ -75,12 +75,12 @@ class Line(NamedTuple):
 
 
 def noise_sigma(image: ArrayLike) -> float:
-    """Standard deviation of the noise: `noise_level` without its slope."""
-    return noise_level(image).sigma
+    """Standard deviation of the noise: the root mean square over the channels of `noise_level`."""
+    return float(np.sqrt(np.mean(np.square(noise_level(image).sigma))))
 
 
 def noise_level(image: ArrayLike) -> NoiseLevel:
-    """Level of the white noise in noisy images, pooled over images and channels.
+    """Level of the white noise in each channel of noisy images, pooled over images.
 
     The noise is measured at several levels of brightness (`measure`) and a line is fitted to them (`fit`).
 
@@ -92,9 +92,8 @@ def noise_level(image: ArrayLike) -> NoiseLevel:
     Returns
     -------
     NoiseLevel
-        The standard deviation is the root mean square over channels of the median over images; 0 if everything is
-        constant. Planes under 8 pixels a side cannot tell noise from signal and give their plain standard deviation, an
-        upper bound. The slope is never negative.
+        Of variance and slope, the median over images; 0 if everything is constant. Planes under 8 pixels a side cannot
+        tell noise from signal and give their plain standard deviation, an upper bound. The slope is never negative.
     """
     array = np.asarray(image)
     if not 2 <= array.ndim <= 5 or array.size == 0:
@@ -102,7 +101,8 @@ def noise_level(image: ArrayLike) -> NoiseLevel:
     samples, channels = array.shape[:2] if array.ndim >= 4 else (1, 1)
     volumes = array.reshape(samples, channels, -1, *array.shape[-2:])
     variances, slopes = np.array([[_of_volume(volumes[n, c]) for c in range(channels)] for n in range(samples)]).T
-    return NoiseLevel(float(np.sqrt(np.median(variances, axis=1).mean())), float(np.median(slopes, axis=1).mean()))
+    sigma, slope = np.sqrt(np.median(variances, axis=1)), np.median(slopes, axis=1)
+    return NoiseLevel(tuple(sigma.tolist()), tuple(slope.tolist()))
 
 
 def _of_volume(volume: NDArray[np.generic]) -> tuple[float, float]:

@@ -88,5 +88,5 @@ def _scores(
 
     if truth is None:
         return {}
-    before, after = (metrics.evaluate(truth, image, axes=axes) for image in (noisy, clean))
+    before, after = (metrics.evaluate(prediction=image, truth=truth, axes=axes) for image in (noisy, clean))
     return {name: (before[name], after[name]) for name in ("psnr", "ssim")}

@@ -152,7 +152,7 @@ def score(model: Denoiser | None, dataset: Dataset, noisy: Image, clean: Image) 
     output = noisy
     if model is not None:
         output = model.denoise(noisy, dataset.axes, dtype="float32", augment=False if model.network else None)
-    return output, evaluate(clean, output, dataset.data_range, axes=dataset.axes)
+    return output, evaluate(prediction=output, truth=clean, data_range=dataset.data_range, axes=dataset.axes)
 
 
 def _tested(cell: Cell, dataset: Dataset, model: Denoiser | None) -> tuple[Result, NDArray[np.uint8]]:

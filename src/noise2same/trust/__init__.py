@@ -204,15 +204,16 @@ def judge(
     looked_at = of_channels(x, f, variances)
     if min(map(len, looked_at)) == 0:
         raise InputError("the images have no region of known pixels that is large enough to judge.")
-    error = _error(x, f, variances, looked_at, diagnosis, response)
+    channels = _errors(x, f, variances, looked_at, diagnosis, response)
+    error = None if channels is None else sure.mean(channels)
     checks = [SEAMS.apply(seams(x, f)), *_of_residual(looked_at, diagnosis), *_of_noise(diagnosis)]
     psnr = None
-    if error is not None:
-        checks.insert(0, GAIN.apply([10 * np.log10(error.noise / error.high)]))
+    if channels is not None:
+        checks.insert(0, GAIN.apply([float(10 * np.log10(one.noise / one.high)) for one in channels]))
     if error is not None and error.uncertainty < UNCERTAIN and span > 0:
         value, low, high = (float(10 * np.log10(span**2 / e)) for e in (error.value, error.high, error.low))
         psnr = value, low, high
-    return _verdict(checks, psnr, span, error)
+    return _verdict(checks, psnr, span, channels)
 
 
 def _span(noisy: NDArray[Any], clean: NDArray[Any]) -> float:
@@ -222,19 +223,19 @@ def _span(noisy: NDArray[Any], clean: NDArray[Any]) -> float:
     return float(np.ptp(known)) if known.size else 0.0
 
 
-def _error(
+def _errors(
     x: NDArray[Any],
     f: NDArray[Any],
     variances: Sequence[Variance],
     looked_at: Sequence[Blocks],
     diagnosis: Diagnosis,
     response: sure.Response | None,
-) -> sure.Error | None:
-    """Where the identity holds: for independent noise with a known variance."""
+) -> list[sure.Error] | None:
+    """Of each channel, where the identity holds: for independent noise with a known variance."""
     if response is None or diagnosis.correlated or diagnosis.kind in ("impulse", "unknown"):
         return None
     asked = sure.ask(x, f, variances, response)
-    return None if asked is None else sure.error(looked_at, asked)
+    return None if asked is None else sure.errors(looked_at, asked)
 
 
 def _of_residual(channels: Sequence[Blocks], diagnosis: Diagnosis) -> list[Check]:
@@ -325,15 +326,18 @@ def _of_noise(diagnosis: Diagnosis) -> list[Check]:
 
 
 def _verdict(
-    checks: Sequence[Check], psnr: tuple[float, float, float] | None, span: float, error: sure.Error | None
+    checks: Sequence[Check], psnr: tuple[float, float, float] | None, span: float, channels: list[sure.Error] | None
 ) -> Verdict:
     """The worst word, and the first checks that say it."""
     word = max((check.word for check in checks), key=WORDS.index)
     reasons = [check.sentence for check in checks if check.word == word][:2]
     if word == "trust":
         reasons = ["The noise is gone, and nothing was found that went with it."]
-        if error is not None:
+        if channels is not None:
             known = "about" if psnr else "at least"
-            gain = 10 * np.log10(error.noise / (error.value if psnr else error.high))
-            reasons.append(f"It is {known} {gain:.1f} dB closer to the truth than the noisy image.")
+            gain = min(10 * np.log10(one.noise / (one.value if psnr else one.high)) for one in channels)
+            worst = ", in its worst channel" if len(channels) > 1 else ""
+            reasons.append(f"It is {known} {gain:.1f} dB closer to the truth than the noisy image{worst}.")
+    if word == "do not trust":
+        psnr = None
     return Verdict(word, " ".join(reasons), psnr, tuple(checks), None if psnr is None else span)

@@ -39,7 +39,7 @@ MEDIAN = (1 - 2 / (9 * BLOCK**2)) ** 3
 HIGHEST = 2.5
 """Standard deviations that the mean square of a block of noise may be above its mean."""
 FARTHEST = 0.3
-"""Relative correction of the variance beyond which the residual is not believed to be noise."""
+"""Relative correction of the variance beyond which residual and diagnosis contradict each other."""
 FEWEST = 8
 """Blocks that a measurement needs."""
 SAME = 0.1
@@ -66,14 +66,21 @@ class Error:
     noise: float
     """Mean variance of the noise: the error of the noisy image."""
     uncertainty: float
-    """Relative standard error of the value."""
+    """Relative standard error of the value,"""
+    deviation: float
+    """and the standard error itself."""
+    least: float
+    """What it cannot be below, whatever was measured."""
 
 
 def variances(diagnosis: Diagnosis, channels: int) -> list[Variance]:
-    """The noise-level function of each channel; never below a twentieth of the mean variance, as a line may cross 0."""
+    """The noise-level function of each channel; never below a twentieth of the mean variance, as a line may cross 0.
+
+    A channel without noise of its own is judged by the mean of the others.
+    """
     pooled = {"sigma": diagnosis.sigma, "a": diagnosis.a, "b": diagnosis.b}
     found = diagnosis.channels if len(diagnosis.channels) == channels else [pooled] * channels
-    return [_line(one["sigma"], one["a"], one["b"]) for one in found]
+    return [_line(**(one if one["sigma"] > 0 else pooled)) for one in found]
 
 
 def _line(sigma: float, a: float, b: float) -> Variance:
@@ -84,7 +91,8 @@ def level(some: Blocks) -> Level:
     """Scale of the variance: between what the diagnosis says, 1, and what the residual of quiet blocks does.
 
     All noise is gone from those but what was let through. Texture that was lost in a block makes its residual stronger,
-    never weaker: blocks above the distribution of noise are left out.
+    never weaker: blocks above the distribution of noise are left out. Where the two are far apart, one of them is
+    wrong, and nobody knows which: their distance is the error.
     """
     quiet = some[some.quiet()]
     square = float(np.median(quiet.square)) / MEDIAN if len(quiet) else 0.0
@@ -92,9 +100,12 @@ def level(some: Blocks) -> Level:
         quiet = quiet[quiet.square < square * (1 + HIGHEST * np.sqrt(2) / BLOCK)]
         square = float(quiet.square.mean()) if len(quiet) else 0.0
     left = 1 - (2 - RATIO) * float(quiet.derivative.mean()) if len(quiet) >= FEWEST else 0.0
-    if left <= 0 or abs(square / left - 1) > FARTHEST:
+    if left <= 0:
         return Level(1.0, TOLD)
-    return Level(1 + WEIGHT * (square / left - 1), float(np.hypot(MEASURED, np.sqrt(2 / len(quiet)) / BLOCK)))
+    correction = square / left - 1
+    if abs(correction) > FARTHEST:
+        return Level(1.0, max(TOLD, abs(correction)))
+    return Level(1 + WEIGHT * correction, float(np.hypot(MEASURED, np.sqrt(2 / len(quiet)) / BLOCK)))
 
 
 def ask(
@@ -130,25 +141,43 @@ def ask(
     return [Blocks.join(parts) for parts in found] if found[0] else None
 
 
-def error(every: Sequence[Blocks], asked: Sequence[Blocks]) -> Error | None:
-    """Error of a denoised image, from the blocks of each channel: all of them, and those that were asked for.
+def errors(every: Sequence[Blocks], asked: Sequence[Blocks]) -> list[Error] | None:
+    """Error of each channel of a denoised image, from its blocks: all of them, and those that were asked for.
 
     None if there are too few to tell.
     """
     if min(map(len, [*every, *asked])) < FEWEST:
         return None
-    values, squares, noises, covariances = [], [], [], []
-    for whole, part in zip(every, asked, strict=True):
-        at = level(part)
-        noise = at.scale * whole.variance.mean()
-        covariance = noise * float(np.average(part.derivative, weights=part.variance))
-        excess = whole.variance * (whole.square - at.scale)
-        values.append(excess.mean() + 2 * covariance)
-        squares.append(excess.var() / len(whole) + (at.error * (noise - 2 * covariance)) ** 2)
-        noises.append(noise)
-        covariances.append(covariance)
-    value, noise, covariance = (float(np.mean(numbers)) for numbers in (values, noises, covariances))
-    deviation = float(np.sqrt(np.sum(squares))) / len(values)
+    return [_of_channel(whole, part) for whole, part in zip(every, asked, strict=True)]
+
+
+def _of_channel(whole: Blocks, part: Blocks) -> Error:
+    at = level(part)
+    noise = at.scale * float(whole.variance.mean())
+    covariance = noise * float(np.average(part.derivative, weights=part.variance))
+    excess = whole.variance * (whole.square - at.scale)
+    deviation = float(np.sqrt(excess.var() / len(whole) + (at.error * (noise - 2 * covariance)) ** 2))
     least = covariance**2 / noise  # by Cauchy and Schwarz, whatever the samples say
+    return _error(float(excess.mean()) + 2 * covariance, deviation, least, noise)
+
+
+def mean(channels: Sequence[Error]) -> Error:
+    """Error of all channels together."""
+    value, least, noise = (
+        float(np.mean([getattr(one, name) for one in channels])) for name in ("value", "least", "noise")
+    )
+    deviation = float(np.sqrt(np.sum([one.deviation**2 for one in channels]))) / len(channels)
+    return _error(value, deviation, least, noise)
+
+
+def _error(value: float, deviation: float, least: float, noise: float) -> Error:
     value = max(value, least)
-    return Error(value, max(value - 1.96 * deviation, least), value + 1.96 * deviation, noise, deviation / value)
+    return Error(
+        value,
+        max(value - 1.96 * deviation, least),
+        value + 1.96 * deviation,
+        noise,
+        deviation / value,
+        deviation,
+        least,
+    )

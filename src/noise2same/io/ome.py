@@ -1,0 +1,181 @@
+"""OME-XML: what an OME-TIFF says of its image goes over to the file that is made of it.
+
+Everything is kept as it stands, with its namespaces. Rewritten is what would be wrong of the new file: the type and the
+layout of its pixels, where they are, and references to images that are not in it.
+"""
+
+from __future__ import annotations
+
+import math
+import sys
+from typing import Any
+from uuid import uuid4
+from xml.dom import minidom
+
+import numpy as np
+from numpy.typing import DTypeLike
+
+MOST = 2**24  # characters: 115,000 planes with their positions and times, in 6 s and 650 MB
+TYPES = {"float32": "float", "float64": "double"}  # others have NumPy's names
+PYRAMID = "openmicroscopy.org/PyramidResolution"  # namespace of the sizes of a pyramid's levels, which are not written
+
+
+def carry(xml: str, values: int, axes: str, shape: tuple[int, ...], dtype: DTypeLike) -> tuple[bytes, list[str]]:
+    """The OME-XML of an image that is written, made from that of the file it came from.
+
+    Parameters
+    ----------
+    xml : str
+        OME-XML of the file it came from.
+    values : int
+        How many values the pixels in that file have, by which the right image is known.
+    axes : str
+        Axes as tifffile spells them ('S' is the samples of a colour pixel) of what is written.
+    shape, dtype : tuple of int, dtype
+        Shape and type of what is written.
+
+    Returns
+    -------
+    xml, left_out : bytes, list of str
+        The new OME-XML, and the kinds of element that do not fit other axes and had to go.
+
+    Raises
+    ------
+    ValueError
+        If the XML is no OME-XML, is not of this image, or is not to be trusted.
+    """
+    if len(xml) > MOST:
+        raise ValueError(f"it has more than {MOST} characters")
+    if "<!DOCTYPE" in xml or "<!ENTITY" in xml:  # no OME-XML needs them, but XML bombs do
+        raise ValueError("it defines entities")
+    try:
+        document = minidom.parseString(xml)
+        root = document.documentElement
+        assert root is not None
+        image, pixels = _find(root, values, dict(zip(axes, shape, strict=True)))
+        _drop_other_images(root, image, pixels)
+        _drop_pyramids(root)
+        left_out = _describe(pixels, axes, shape, np.dtype(dtype))
+        if root.hasAttribute("UUID"):  # names a file, of which this is another
+            root.setAttribute("UUID", f"urn:uuid:{uuid4()}")
+        return document.toxml("UTF-8"), left_out
+    except ValueError:
+        raise
+    except Exception as error:  # anything from a parser given anything
+        raise ValueError(" ".join(str(error).split())[:120] or type(error).__name__) from error
+
+
+def _children(node: minidom.Element, *names: str) -> list[minidom.Element]:
+    """The elements right below one, of these names or of any."""
+    elements = [child for child in node.childNodes if isinstance(child, minidom.Element)]
+    return [child for child in elements if not names or child.localName in names]
+
+
+def _remove(node: minidom.Element) -> None:
+    assert node.parentNode is not None
+    node.parentNode.removeChild(node)
+
+
+def _sizes(pixels: minidom.Element) -> dict[str, int]:
+    return {letter: int(pixels.getAttribute(f"Size{letter}")) for letter in "XYZCT"}
+
+
+def _samples(pixels: minidom.Element) -> int:
+    """How many values of a colour pixel stand together; OME counts each of them in SizeC."""
+    channels = _children(pixels, "Channel")
+    return int(channels[0].getAttribute("SamplesPerPixel") or 1) if channels else 1
+
+
+def _find(root: minidom.Element, values: int, written: dict[str, int]) -> tuple[minidom.Element, minidom.Element]:
+    """The first image with pixels in the file, which is the one that tifffile reads first; its size must be right."""
+    for image in _children(root, "Image"):
+        for pixels in _children(image, "Pixels"):
+            if not _children(pixels, "TiffData"):
+                continue
+            sizes = _sizes(pixels)
+            if math.prod(sizes.values()) == values and (sizes["X"], sizes["Y"]) == (written["X"], written["Y"]):
+                return image, pixels
+    raise ValueError("it describes no image of this size")
+
+
+def _drop_other_images(root: minidom.Element, image: minidom.Element, pixels: minidom.Element) -> None:
+    others = [other for other in _children(root, "Image") if other is not image]
+    gone = {other.getAttribute("ID") for other in others}
+    for node in [*others, *(other for other in _children(image, "Pixels") if other is not pixels)]:
+        _remove(node)
+    for part in _children(root):
+        references = [] if part.localName == "StructuredAnnotations" else part.getElementsByTagNameNS("*", "ImageRef")
+        for reference in references:
+            if reference.getAttribute("ID") in gone:
+                _remove(reference)
+
+
+def _drop_pyramids(root: minidom.Element) -> None:
+    annotations = [node for group in _children(root, "StructuredAnnotations") for node in _children(group)]
+    pyramids = [node for node in annotations if node.getAttribute("Namespace") == PYRAMID]
+    gone = {node.getAttribute("ID") for node in pyramids}
+    references = root.getElementsByTagNameNS("*", "AnnotationRef") if gone else []
+    for node in [*pyramids, *(node for node in references if node.getAttribute("ID") in gone)]:
+        _remove(node)
+
+
+def _describe(pixels: minidom.Element, axes: str, shape: tuple[int, ...], dtype: np.dtype[Any]) -> list[str]:
+    """Make Pixels what is written. Returns the kinds of element that are left out."""
+    written = dict(zip(axes, shape, strict=True))
+    samples = written.get("S", 1)
+    sizes = {letter: written.get(letter, 1) for letter in "XYZCT"}
+    left_out = _fit_elements(pixels, sizes, samples)
+    sizes["C"] *= samples
+    for letter, size in sizes.items():
+        pixels.setAttribute(f"Size{letter}", str(size))
+    stacked = [letter for letter in reversed(axes) if letter in "ZCT"]
+    if [letter for letter in pixels.getAttribute("DimensionOrder") if letter in stacked] != stacked:
+        rest = [letter for letter in "ZCT" if letter not in stacked]
+        pixels.setAttribute("DimensionOrder", "".join(["XY", *stacked, *rest]))
+    kind = TYPES.get(dtype.name, dtype.name)
+    if pixels.getAttribute("Type") != kind:
+        pixels.setAttribute("Type", kind)
+        if pixels.hasAttribute("SignificantBits"):
+            pixels.removeAttribute("SignificantBits")
+    if pixels.hasAttribute("BigEndian"):
+        pixels.setAttribute("BigEndian", str(sys.byteorder == "big").lower())
+    if samples > 1:
+        pixels.setAttribute("Interleaved", str(axes.endswith("S")).lower())
+    return left_out
+
+
+def _fit_elements(pixels: minidom.Element, sizes: dict[str, int], samples: int) -> list[str]:
+    """Keep the channels and planes of Pixels that fit the sizes to be written, and say where those are in the file."""
+    before, samples_before = _sizes(pixels), _samples(pixels)
+    before["C"] //= samples_before
+    for node in _children(pixels, "BinData", "TiffData", "MetadataOnly"):
+        _remove(node)
+    for plane in _children(pixels, "Plane"):
+        for node in _children(plane, "HashSHA1"):  # of the pixels as they were
+            _remove(node)
+    changed = [letter for letter in "ZCT" if sizes[letter] != before[letter]]
+    misfits = _children(pixels, "Channel") if "C" in changed else []
+    misfits += _children(pixels, "Plane") if changed else []
+    for node in misfits:
+        _remove(node)
+    channels = _children(pixels, "Channel")
+    if samples > 1 and not channels:  # the only place that tells of samples
+        channels = [_insert(pixels, "Channel", ID=f"Channel:0:{index}") for index in range(sizes["C"])]
+    if max(samples, samples_before) > 1:
+        for channel in channels:
+            channel.setAttribute("SamplesPerPixel", str(samples))
+    _insert(pixels, "TiffData", IFD="0", PlaneCount=str(sizes["Z"] * sizes["C"] * sizes["T"]))
+    return sorted({str(node.localName) for node in misfits})
+
+
+def _insert(pixels: minidom.Element, name: str, **attributes: str) -> minidom.Element:
+    """Add an element to Pixels behind its channels and before all else, as the schema wants it."""
+    document = pixels.ownerDocument
+    assert document is not None
+    prefix = f"{pixels.prefix}:" if pixels.prefix else ""
+    node = document.createElementNS(pixels.namespaceURI, prefix + name)
+    for key, value in attributes.items():
+        node.setAttribute(key, value)
+    following = [child for child in _children(pixels) if child.localName != "Channel"]
+    pixels.insertBefore(node, following[0] if following else None)
+    return node
