@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-import runpy
+import json
 from pathlib import Path
 
+import imageio.v3 as imageio
 import numpy as np
 import pytest
 import torch
@@ -12,6 +13,7 @@ from skimage import data
 
 import noise2same
 from noise2same import Config, Denoiser, starter
+from noise2same.errors import InputError
 from noise2same.metrics import psnr
 from noise2same.networks.unet import UNet
 from noise2same.noise.synthesise import gaussian
@@ -70,16 +72,62 @@ def test_they_are_small():
     assert sum(file.stat().st_size for file in files) < 3e6
 
 
-def test_the_script_that_made_them_repeats_itself(tmp_path, monkeypatch):
-    script = Path(__file__).parents[1] / "starter" / "make.py"
-    for folder in (tmp_path / "first", tmp_path / "second"):
-        monkeypatch.setattr("sys.argv", [script.name, "--count", "3", "--steps", "2", "--out", str(folder)])
-        runpy.run_path(str(script), run_name="__main__")
-    for name, channels in {"grey": 1, "colour": 3}.items():
-        first, second = (Denoiser.load(folder / f"{name}.safetensors") for folder in tmp_path.iterdir())
-        assert first.channels == channels
-        for one, other in zip(first.network.parameters(), second.network.parameters(), strict=True):
-            assert torch.equal(one, other)
+@pytest.mark.parametrize("name", ["grey", "colour"])
+def test_they_are_ordinary_models(name):
+    path = Path(noise2same.__file__).parent / "starters" / f"{name}.safetensors"
+    model = Denoiser.load(path)
+    clean = data.astronaut()[:96, 150:250] if name == "colour" else data.coins()[:96, :100]
+    noisy = gaussian(clean, 25, np.random.default_rng(0))
+    assert psnr(clean, model.denoise(noisy, model.axes), data_range=255) > psnr(clean, noisy, data_range=255) + 5
+
+
+@pytest.mark.parametrize("clean", [data.coins()[:128, :128], data.astronaut()[:128, 150:250]])
+def test_in_no_time_at_all(clean):
+    noisy = gaussian(clean, 25, np.random.default_rng(0))
+    result = noise2same.denoise(noisy, "YXC"[: clean.ndim], minutes=0)
+    assert psnr(clean, result, data_range=255) > psnr(clean, noisy, data_range=255) + 7
+
+
+def test_in_no_time_each_image_has_its_own_brightness():
+    model = Denoiser(Config(minutes=0)).take_pretrained([NOISY, 100 * NOISY])
+    bright = model.denoise(100 * NOISY)
+    np.testing.assert_allclose(bright / 100, model.denoise(NOISY), rtol=0, atol=0.05)
+
+
+@pytest.mark.parametrize(
+    ("image", "axes", "options", "words"),
+    [
+        (np.zeros((8, 32, 32), np.float32), "ZYX", {}, "not for 3D ones with 1 channel"),
+        (np.zeros((2, 32, 32), np.float32), "CYX", {}, "not for 2D ones with 2 channel"),
+        (NOISY, "YX", {"features": 8}, "these settings"),
+        (NOISY, "YX", {"sigma": 25.0}, "sigma"),
+        (NOISY, "YX", {"method": "noise2void"}, "method"),
+        (NOISY, "YX", {"from_scratch": True}, "from_scratch"),
+        (NOISY, "YX", {"steps": 3}, "steps or in minutes"),
+        (NOISY, "YX", {"minutes": -1.0}, "greater than or equal to 0"),
+    ],
+)
+def test_in_no_time_there_must_be_a_network(image, axes, options, words):
+    with pytest.raises(InputError, match=words):
+        noise2same.denoise(image, axes, **{"minutes": 0} | options)
+
+
+def test_in_no_time_from_the_command_line(tmp_path, run):
+    imageio.imwrite(tmp_path / "noisy.png", np.clip(NOISY, 0, 255).astype(np.uint8))
+    task = ("denoise", tmp_path / "noisy.png", "-o", tmp_path / "clean.png", "--minutes", 0)
+    code, out, err = run(*task, "--report", tmp_path / "page.html", "--json")
+    assert code == 0 and "Not training" in err
+    figures = json.loads(out)
+    assert figures["training"]["steps"] == 0 and figures["results"][0]["verdict"] and figures["results"][0]["noise"]
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["clean.png", "noisy.png", "page.html"]
+    for option in (("--resume",), ("--log", tmp_path / "log")):
+        code, _, err = run(*task, *option)
+        assert code == 2 and f"--minutes 0 trains nothing, which {option[0]} is for" in err
+
+
+def test_no_time_is_not_enough_to_train():
+    with pytest.raises(InputError, match="minutes=0 trains nothing"):
+        noise2same.train(NOISY, minutes=0)
 
 
 @pytest.mark.parametrize(

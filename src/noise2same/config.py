@@ -148,9 +148,9 @@ class Config(BaseModel):
     minutes: Annotated[
         float | None,
         Field(
-            gt=0,
+            ge=0,
             description="Training budget in minutes, if not in steps: by default 5, or half a minute for one picture "
-            "that begins with a trained network.",
+            "that begins with a trained network; 0: that network as it is.",
         ),
     ] = None
     from_scratch: Annotated[
@@ -188,7 +188,7 @@ class Config(BaseModel):
             raise ValueError("lambda_inv weighs a bound that a noise model does not need: give one of them, not both")
         if self.fill_sigma != type(self).model_fields["fill_sigma"].default and self.fill != "gaussian":
             raise ValueError("fill_sigma belongs to fill=gaussian: give both, or leave it out")
-        if self.steps and self.minutes:
+        if self.steps is not None and self.minutes is not None:
             raise ValueError("give a budget in steps or in minutes, not both")
         if self.patch_3d[1] != self.patch_3d[2] or min(self.patch_3d) < 1:
             raise ValueError("patch_3d is Z, Y and X, all positive, with Y equal to X")
@@ -230,7 +230,7 @@ class Config(BaseModel):
 
     def with_budget(self, minutes: float) -> Config:
         """These settings, with a budget in minutes if they have none."""
-        return self if self.steps or self.minutes else self.model_copy(update={"minutes": minutes})
+        return self if self.steps or self.minutes is not None else self.model_copy(update={"minutes": minutes})
 
     def patch_of(self, dims: int) -> tuple[int, ...]:
         """Size of a patch in `dims` dimensions."""

@@ -114,6 +114,8 @@ class Denoiser:
             Given a denoiser as trained so far, fifty times in the run; the figures it returns join the history in
             `summary`.
         """
+        if self.config.minutes == 0:
+            raise InputError("minutes=0 trains nothing: give it some minutes, or denoise without training.")
         from noise2same import training  # Lightning takes seconds to import, and only training needs it
 
         methods.check_target(self.config, given=target is not None)
@@ -165,6 +167,36 @@ class Denoiser:
                 f"Training diverged after step {outcome.steps} (its loss or weights are not finite): give a lower "
                 f"learning rate, such as learning_rate={self.config.learning_rate / 3:.1g} (--set on the command line)."
             )
+        return self
+
+    def take_pretrained(
+        self,
+        images: Input | Sequence[Input],
+        axes: str | None = None,
+        *,
+        say: Callable[[str], None] = lambda line: None,
+    ) -> Denoiser:
+        """Take the network trained on other pictures as it is, for images like these, and return self (minutes=0)."""
+        of_training = ("method", "noise_model", "from_scratch", *methods.METHOD_SETTINGS)
+        default = Config(preset=self.config.preset)
+        for name in of_training:
+            if getattr(self.config, name) != getattr(default, name):
+                raise InputError(f"minutes=0 trains nothing, which {name} is for: leave one of them out.")
+        opened = io.open_images(images, axes)
+        self._adopt(opened, resume=False)
+        network = self.new_network()
+        if not starter.begin(network):
+            raise InputError(
+                f"{opened[0].name}: networks trained beforehand are there for 2D images with 1 or 3 channels and the "
+                f"default network, not for {len(ax.spatial(self.axes))}D ones with {self.channels} channel(s) and "
+                "these settings; leave out minutes=0 to train one."
+            )
+        say(f"Not training: a network trained on other pictures, on {describe(pick())}.")
+        self.network, self._prepared = network.eval(), None
+        self.normalization = Normalization((0.0,) * self.channels, (1.0,) * self.channels)
+        self.blend = (1.0,)
+        self.config = self.config.model_copy(update={"normalization": "image"})
+        self.summary = {"steps": 0, "seconds": 0.0, "interrupted": False, "images": len(opened), "warm": True}
         return self
 
     def denoise(
@@ -277,7 +309,10 @@ class Denoiser:
         header, weights = read_model(Path(path))
         try:
             stored = Header(**header)
-            model = cls(Config.from_header(stored.config))
+            kind = methods.every().get(stored.config.get("method", ""), Method)
+            unused = set(methods.METHOD_SETTINGS) - kind.settings  # whose defaults may have been others
+            config = {name: value for name, value in stored.config.items() if name not in unused}
+            model = cls(Config.from_header(config))
             model.axes, model.channels, model.summary = stored.axes, stored.channels, stored.summary
             model.normalization = Normalization(stored.normalization.mean, stored.normalization.std)
             model.blend = stored.blend

@@ -1,6 +1,6 @@
 """The starter networks: trained on other pictures with noise of many kinds, so that nobody begins with random weights.
 
-`starter/make.py` in the repository made them. They are ordinary models.
+`tools/pretrain.py` in the repository made them. They are ordinary models.
 """
 
 from __future__ import annotations

@@ -14,6 +14,7 @@ from skimage import data
 from noise2same import metrics
 from noise2same.config import Config
 from noise2same.denoiser import Denoiser
+from noise2same.errors import InputError
 from noise2same.noise.synthesise import gaussian, poisson_gaussian
 from noise2same.report import before_after
 
@@ -21,6 +22,8 @@ from noise2same.report import before_after
 def run(folder: Path, minutes: float, console: Console) -> dict[str, Any]:
     """Denoise each picture for `minutes` of training; write a figure of each and return PSNR before and after."""
     config = Config.of(minutes=minutes)
+    if not minutes:
+        raise InputError(f"minutes={minutes}: the demo trains, so that it should be greater than 0.")
     folder.mkdir(parents=True, exist_ok=True)
     rng = np.random.default_rng(0)
     cells = volume(rng)

@@ -65,7 +65,7 @@ def denoise(
     resume: Resume = False,
     as_json: Json = False,
 ) -> None:
-    """Denoise images; without --model, by training on them first."""
+    """Denoise images; without --model, by training on them first, or with --minutes 0 by a network that is there."""
     training: dict[str, Any] = {
         "method": method,
         "noise_model": noise_model,
@@ -89,9 +89,13 @@ def denoise(
     from noise2same.denoiser import Denoiser
 
     denoiser = Denoiser(config) if model is None else Denoiser.load(model.expanduser())
-    learns = model is None and denoiser.method.trained
+    instant = model is None and config.minutes == 0
+    if instant and (resume or log is not None):
+        option = "--resume" if resume else "--log"
+        raise InputError(f"--minutes 0 trains nothing, which {option} is for: leave one of them out.")
+    learns = model is None and not instant and denoiser.method.trained
     unused = [name for name in given if name not in ("method", "sigma")]
-    if model is None and not learns and unused:
+    if model is None and not denoiser.method.trained and unused:
         raise InputError(f"--{unused[0]} is for training, but {config.method} is not trained: leave it out.")
     target_dtype = None if dtype == "same" else io.dtype_of(dtype)
     sources = {file.resolve(): file for file in files}
@@ -102,7 +106,9 @@ def denoise(
                 denoiser.check_fits(image)
             io.check_output(target, [sources.get(target.resolve(), file)], image, target_dtype)
         kept = outputs[0].with_name(io.stem(outputs[0]) + ".unfinished.safetensors")
-        if learns:
+        if instant:
+            denoiser.take_pretrained(files, axes, say=tell)
+        elif learns:
             run_training(denoiser, files, axes, kept, resume=resume, log=log)
         results = []
         try:
