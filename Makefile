@@ -34,7 +34,7 @@ types: env ## check the types
 docs: env ## build the documentation into site/
 	$(BIN)/mkdocs build --strict --quiet
 
-bench: bench-level bench-learned_level bench-diagnosis bench-trust bench-presets bench-methods bench-weight bench-auto bench-single bench-set12 bench-colour bench-volumes bench-stopping bench-speed bench-curve ## run every benchmark (three and a half hours)
+bench: bench-level bench-learned_level bench-diagnosis bench-trust bench-presets bench-methods bench-weight bench-auto bench-single bench-set12 bench-colour bench-instant bench-volumes bench-stopping bench-speed bench-curve ## run every benchmark (three and a half hours)
 
 bench-stopping: BENCH_ARGS ?= unseen
 
