@@ -70,8 +70,8 @@ def main() -> None:
     means = [mean(rows, folder, sigma) for folder in SETS for sigma in SIGMAS]
     text = (
         "# Colour photographs, each alone\n\nPSNR in dB over all channels. CBM3D is told σ; ours is told nothing, and "
-        f"trains for at most {arguments.minutes:g} min on one core, or not at all (*instant*). The last column is by how "
-        "many dB the worst channel is behind CBM3D's, in the mean rows the largest of the set; negative is ahead."
+        f"trains for at most {arguments.minutes:g} min on one core, or not at all (*instant*). The last column is by "
+        "how many dB the worst channel is behind CBM3D's, in the mean rows the largest of the set; negative is ahead."
     )
     record.write("colour", [*means, *rows], text)
 
