@@ -459,3 +459,19 @@ def test_training_leaves_torch_as_it_was():
         assert torch.get_float32_matmul_precision() == "highest"
     finally:
         torch.set_float32_matmul_precision(before)
+
+
+def test_a_tensor_is_an_array():
+    noisy = torch.from_numpy(np.random.default_rng(0).normal(100, 20, (40, 50)).astype(np.float32))
+    result = n2s.denoise(noisy, progress=False, **TINY)
+    assert isinstance(result, np.ndarray) and result.shape == (40, 50) and result.dtype == np.float32
+
+
+@pytest.mark.parametrize(
+    ("images", "words"),
+    [([np.zeros((40, 50)), np.ones((40, 50))], "2 images: denoise them one by one"), (None, "NoneType"), ([3], "int")],
+)
+def test_what_is_no_image_gets_a_short_sentence(tiny, images, words):
+    with pytest.raises(InputError, match=words) as error:
+        tiny.denoise(images)
+    assert len(str(error.value)) < 120

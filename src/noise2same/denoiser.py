@@ -236,7 +236,7 @@ class Denoiser:
             raise InputError("This denoiser is not trained yet: call fit or load a model first.")
         opened, *more = io.open_images(image, axes, fallback=self.axes)
         if more:
-            raise InputError(f"{image} is several images: denoise them one by one.")
+            raise InputError(f"There are {len(more) + 1} images: denoise them one by one.")
         if self.network is not None:
             self.check_fits(opened)
         elif augment:
