@@ -149,9 +149,17 @@ def test_the_output_is_blended_with_the_input_by_what_is_best_for_each_channel(p
     assert watching.blend(nn.Identity()) == (1.0, 1.0)
 
 
-@pytest.mark.parametrize("facts", [{"kind": "impulse"}, {"kind": "unknown"}, {"correlation": ((0.5,), (0.5,))}])
-def test_nothing_is_blended_where_the_risk_cannot_be_estimated(pair, facts):
-    patches = Patches([pair[1]], patch=(64, 64), batch=16)
+@pytest.mark.parametrize(
+    ("facts", "options"),
+    [
+        ({"kind": "impulse"}, {}),
+        ({"kind": "unknown"}, {}),
+        ({"correlation": ((0.5,), (0.5,))}, {}),
+        ({}, {"strengths": [2.0]}),
+    ],
+)
+def test_nothing_is_blended_where_the_risk_cannot_be_estimated(pair, facts, options):
+    patches = Patches([pair[1]], patch=(64, 64), batch=16, **options)
     told = {"kind": "gaussian"} | facts
     assert StopRule(patches, Facts(2, 1, sigma=(SIGMA,), **told), seed=0).blend(Blur((1.0, 1.0))) is None
 

@@ -154,10 +154,12 @@ class Denoiser:
             self.normalization, self.blend = before
         for line in blend_in_words(self.blend):
             say(line)
+        weights = getattr(method, "lambda_inv", None)
         self.summary = dataclasses.asdict(outcome) | {
-            "sigma": data.noise.sigma,
-            "slope": data.noise.slope,
-            "lambda_inv": getattr(method, "lambda_inv", None),
+            "blend": list(self.blend),
+            "sigma": list(data.noise.sigma),
+            "slope": list(data.noise.slope),
+            "lambda_inv": None if weights is None else list(weights),
             "device": str(device),
             "images": len(opened),
             "warm": method.warm,

@@ -57,7 +57,7 @@ class StopRule:
 
     def __init__(self, patches: Patches, facts: Facts, seed: int, *, warm: bool = False, gain: float = GAIN) -> None:
         self.patches, self.facts, self.first, self.gain = patches, facts, FIRST_WARM if warm else FIRST, gain
-        self.trusted = not facts.correlation and facts.kind not in ("impulse", "unknown")
+        self.trusted = not facts.correlation and facts.kind not in ("impulse", "unknown") and patches.strengths is None
         generator = torch.Generator(patches.device).manual_seed(seed)
         self.batches = [patches.draw(generator, held=True) for _ in range(BATCHES)]
         self.variances = [facts.variance(batch.x, batch.strength) for batch in self.batches]
@@ -138,7 +138,7 @@ class StopRule:
         that took away more than the noise. It errs towards the output: the variance may be `UNDERESTIMATED`. The
         covariance is that of the held-out pixels. What was taken away is looked at in all of the images, because a few
         bright places may have most of it. None where estimates of the risk do not hold: for noise of another kind, or
-        that pixels share.
+        that pixels share, or that is stronger in some images, which would need a weight each.
         """
         if not self.trusted:
             return None
