@@ -21,7 +21,7 @@ SETS = {
     ("Kodak24", 25): slice(1, None, 4),
     ("Kodak24", 50): slice(1, None, 4),
     ("CBSD68", 25): slice(0, None, 3),
-    ("CBSD68", 50): slice(0, None, 6),
+    ("CBSD68", 50): slice(0, None, 12),
 }
 """Which pictures of each set at each noise level: those of Kodak24 are even ones, which nothing was chosen with."""
 
