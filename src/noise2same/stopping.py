@@ -148,7 +148,7 @@ class StopRule:
             squares += channel_sums((predicted(network, x) - x).square() * valid)
             variances += channel_sums(self.facts.variance(x) * valid)
             count += channel_sums(valid)
-        share = covariance / self.variance
+        share = covariance / self.variance.clamp(min=1e-12)
         removable = variances * (1 + UNDERESTIMATED - share)
         return tuple((removable / squares.clamp(min=1e-12 * count)).clamp(0, 1).tolist())
 
@@ -163,7 +163,8 @@ class StopRule:
             response = predicted(network, changed) - f_x
             responses.append(response * variance / noisy)  # the change is as large as the noise at x
         derivative = channel_sums(torch.cat(self.changes) * torch.cat(responses))
-        return self._mean(squares), self.variance * derivative / channel_sums(torch.cat(self.changes).square())
+        changes = channel_sums(torch.cat(self.changes).square()).clamp(min=1e-12)
+        return self._mean(squares), self.variance * derivative / changes
 
     def _mean(self, values: list[Tensor]) -> Tensor:
         """Of each channel over the pixels that count: (C,)."""

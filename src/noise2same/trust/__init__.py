@@ -95,7 +95,7 @@ GAIN = Rule(
     1.0,
     0.0,
     "It is closer to the truth than the noisy image, by {:.1f} dB at least.",
-    "It may be no closer to the truth than the noisy image (surely by no more than {:.1f} dB).",
+    "It may be no closer to the truth than the noisy image: the improvement is estimated to be {:.1f} dB at least.",
 )
 SEAMS = Rule(
     "seams",
