@@ -385,6 +385,15 @@ def test_the_result_is_never_worse_than_the_input(axes, steps, options):
     assert min(model.blend) < 0.5  # which is why
 
 
+def test_a_channel_without_a_value_can_be_trained_on_and_saved(tmp_path):
+    noisy = np.random.default_rng(0).normal(100, 10, (2, 48, 48)).astype(np.float32)
+    noisy[1] = np.nan
+    with pytest.warns(UserWarning):
+        model = n2s.train(noisy, "CYX", progress=False, **TINY)
+    model.save(tmp_path / "m.safetensors")
+    assert n2s.Denoiser.load(tmp_path / "m.safetensors").blend == model.blend
+
+
 def test_the_blend_is_kept_in_the_model(tmp_path, tiny):
     image = np.random.default_rng(1).normal(100, 20, (40, 50)).astype(np.float32)
     network_alone = tiny._with(tiny.network)

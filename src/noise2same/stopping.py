@@ -143,14 +143,13 @@ class StopRule:
         if not self.trusted:
             return None
         _, covariance = self._parts(network)
-        squares, variances, count = (torch.zeros_like(self.variance) for _ in range(3))
+        squares, variances = torch.zeros_like(self.variance), torch.zeros_like(self.variance)
         for x, valid in self.patches.tiles(LOOKED_AT):
             squares += channel_sums((predicted(network, x) - x).square() * valid)
             variances += channel_sums(self.facts.variance(x) * valid)
-            count += channel_sums(valid)
         share = covariance / self.variance.clamp(min=1e-12)
         removable = variances * (1 + UNDERESTIMATED - share)
-        return tuple((removable / squares.clamp(min=1e-12 * count)).clamp(0, 1).tolist())
+        return tuple((removable / squares.clamp(min=1e-12)).clamp(0, 1).tolist())
 
     def _parts(self, network: nn.Module) -> tuple[Tensor, Tensor]:
         """Mean square of f(x) − x, and covariance of f(x) and the noise, of each channel: (C,)."""
