@@ -34,10 +34,12 @@ types: env ## check the types
 docs: env ## build the documentation into site/
 	$(BIN)/mkdocs build --strict --quiet
 
-bench: bench-level bench-learned_level bench-diagnosis bench-trust bench-presets bench-methods bench-weight bench-auto bench-single bench-set12 bench-colour bench-volumes bench-stopping bench-speed bench-curve ## run every benchmark (three and a half hours)
+bench: bench-level bench-learned_level bench-diagnosis bench-trust bench-presets bench-methods bench-weight bench-auto bench-single bench-set12 bench-colour bench-instant bench-volumes bench-stopping bench-speed bench-curve ## run every benchmark (three and a half hours)
 
-bench-%: env
-	cd benchmarks && ../$(BIN)/python $*.py
+bench-stopping: BENCH_ARGS ?= unseen
+
+bench-%: env ## run one benchmark (BENCH_ARGS for its options)
+	cd benchmarks && ../$(BIN)/python $*.py $(BENCH_ARGS)
 
 clean: ## remove what was built, but not .venv
 	rm -rf build dist site demo .mypy_cache .pytest_cache .ruff_cache

@@ -19,45 +19,58 @@ from scipy import ndimage
 
 from noise2same import train
 from noise2same.metrics import psnr
+from noise2same.noise.diagnose import diagnose
 from noise2same.noise.synthesise import gaussian, poisson_gaussian
 
 VOLUMES = ("neuron_25pct", "pollen", "spotmax_volume")
-PLANES, LEVELS = (2, 4, 8, 16), (0.05, 0.15, 0.5)
-SMOOTH = (0.7, 1.0, 1.0)
+PLANES, TRAINED, LEVELS = (2, 4, 8, 16), (2, 8), (0.05, 0.15, 0.5)
+SMOOTH = (1.0, 1.5, 1.5)
 
 
-def clean_volume(name: str, planes: int) -> NDArray[np.float32]:
-    """The middle planes of a real volume, smoothed until its own noise is gone, 256 pixels a side at most."""
-    volume = ndimage.gaussian_filter(tifffile.imread(record.DATA / "real3d" / f"{name}.tif").astype(np.float32), SMOOTH)
-    start = max(0, len(volume) - planes) // 2
-    return volume[start : start + planes, :256, :256]
+def real_volume(name: str, planes: int, *, smooth: bool = True) -> NDArray[np.float32]:
+    """The middle of a real volume, 256 pixels a side at most; smoothed, until its own noise is gone, or as it is."""
+    volume = tifffile.imread(record.DATA / "real3d" / f"{name}.tif").astype(np.float32)
+    volume = ndimage.gaussian_filter(volume, SMOOTH) if smooth else volume
+    starts = (max(0, whole - part) // 2 for whole, part in zip(volume.shape, (planes, 256, 256), strict=True))
+    return volume[tuple(slice(at, at + part) for at, part in zip(starts, (planes, 256, 256), strict=True))]
+
+
+def made_noisy(clean: NDArray[np.float32], level: float) -> tuple[NDArray[np.float32], float]:
+    """A volume with noise of a level in units of its contrast, and the level in its own."""
+    sigma = level * float(clean.std())
+    return gaussian(clean, sigma, np.random.default_rng(0)), sigma
+
+
+def level_of(name: str, planes: int) -> dict[str, Any]:
+    """Level found over the true one; in a volume as it is, over what its own noise and the added noise are together."""
+    row: dict[str, Any] = {"volume": name, "planes": planes}
+    for smooth in (True, False):
+        volume = real_volume(name, planes, smooth=smooth)
+        own = 0.0 if smooth else diagnose([volume[None, None]]).sigma
+        if not smooth:
+            row["its own noise"] = round(own / float(volume.std()), 3)
+        for level in LEVELS:
+            noisy, sigma = made_noisy(volume, level)
+            found = diagnose([noisy[None, None]]).sigma
+            row[f"{'smoothed' if smooth else 'as it is'}, {level}"] = round(found / float(np.hypot(sigma, own)), 3)
+    return row
 
 
 def safety(task: tuple[str, int, float], steps: int) -> dict[str, Any]:
-    """Level and scores of one volume."""
+    """Scores of one volume after too little training."""
     import torch
 
     torch.set_num_threads(1)
     name, planes, level = task
-    clean = clean_volume(name, planes)
-    sigma, span = level * float(clean.std()), float(np.ptp(clean))
-    noisy = gaussian(clean, sigma, np.random.default_rng(0))
+    clean = real_volume(name, planes)
+    noisy, _ = made_noisy(clean, level)
     model = train(noisy, "ZYX", steps=steps, progress=False)
-    found = model.summary["sigma"][0] * model.normalization.std[0] / sigma
     blended = model.denoise(noisy)
     weight, model.blend = model.blend[0], (1.0,)
+    span = float(np.ptp(clean))
     before, after, alone = (psnr(clean, one, data_range=span) for one in (noisy, blended, model.denoise(noisy)))
-    return {
-        "volume": name,
-        "planes": len(clean),
-        "σ / contrast": level,
-        "level found / true": round(found, 3),
-        "noisy": round(before, 2),
-        "network alone": round(alone, 2),
-        "its weight": round(weight, 2),
-        "result": round(after, 2),
-        "gain": round(after - before, 2),
-    }
+    scores = {"noisy": before, "network alone": alone, "its weight": weight, "result": after, "gain": after - before}
+    return {"volume": name, "planes": planes, "σ / contrast": level} | {k: round(v, 2) for k, v in scores.items()}
 
 
 def channels(way: str, steps: int) -> dict[str, Any]:
@@ -65,7 +78,7 @@ def channels(way: str, steps: int) -> dict[str, Any]:
     import torch
 
     torch.set_num_threads(1)
-    clean = np.stack([clean_volume(name, 8) for name in ("pollen", "neuron_25pct")])
+    clean = np.stack([real_volume(name, 8) for name in ("pollen", "neuron_25pct")])
     clean *= (np.array([1500, 60]) / clean.max(axis=(1, 2, 3)))[:, None, None, None]
     clean = clean.astype(np.float32)
     noisy = poisson_gaussian(clean, gain=2.0, sigma=4.0, rng=np.random.default_rng(0))
@@ -85,7 +98,13 @@ def main() -> None:
     parser.add_argument("--steps", type=int, default=100, help="of training, far too few")
     parser.add_argument("--long", type=int, default=1000, help="steps of the two channels")
     arguments = parser.parse_args()
-    tasks = [(name, planes, level) for name in VOLUMES for planes in PLANES for level in LEVELS]
+    levels = [level_of(name, planes) for name in VOLUMES for planes in PLANES]
+    text = (
+        "# The level of volumes of few planes\n\nLevel found over the true one, for noise of "
+        "0.05, 0.15 and 0.5 of the contrast. A volume as it is has noise of its own, whose variance adds up with it."
+    )
+    record.write("volumes_level", levels, text)
+    tasks = [(name, planes, level) for name in VOLUMES for planes in TRAINED for level in LEVELS]
     rows = record.side_by_side(partial(safety, steps=arguments.steps), tasks)
     text = (
         "# Volumes of few planes, after too little training\n\nPSNR in dB. The result is a blend of the network's "

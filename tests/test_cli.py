@@ -377,3 +377,11 @@ def test_a_training_that_diverges(run: Run, monkeypatch: pytest.MonkeyPatch, sec
     code, _, err = run("train", "in.npy", "-m", "m.safetensors", *NETWORK, "--steps", 40, *again)
     assert code == 0, err
     assert names() == ["in.npy", "m.safetensors"]
+
+
+def test_a_model_that_is_trained_further_keeps_its_settings(run: Run) -> None:
+    np.save("in.npy", noisy(64, 64))
+    run("train", "in.npy", "-m", "m.safetensors", *TINY, "--set", "normalization=image", "--set", "ema=0.9")
+    assert run("train", "in.npy", "-m", "m.safetensors", "--resume", "--steps", 4, "--seed", 5)[0] == 0
+    config = Denoiser.load("m.safetensors").config
+    assert (config.normalization, config.ema, config.steps, config.seed) == ("image", 0.9, 4, 5)

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
+import pickle
 import subprocess
 import sys
 from copy import deepcopy
@@ -243,12 +245,32 @@ def test_nan_pixels_do_not_change_the_statistics():
 
 def test_a_large_set_is_represented_by_a_part(monkeypatch):
     rng = np.random.default_rng(0)
-    images = open_images([rng.normal(size=(4, 400, 50)), *rng.normal(size=(40, 1, 20, 20))], "TYX")
-    limit = 4 * 400 * 50 // 4
-    slabs = training_data.read_slabs(images, limit, height=64)
+    images = open_images([rng.normal(size=(4, 1600, 50)), *rng.normal(size=(40, 1, 20, 20))], "TYX")
+    limit = 4 * 1600 * 50 // 4
+    slabs = training_data.read_slabs(images, limit)
     assert 0.5 * limit < sum(slab.size for slab in slabs) < 1.2 * limit
     monkeypatch.setattr(training_data, "PIXELS", limit)
     n2s.train(images, progress=False, **TINY)
+
+
+def test_a_large_volume_is_represented_by_boxes():
+    """Of a volume with few planes, all of them used to be read whole."""
+
+    class Watched:
+        shape, dtype = (64, 2048, 2048), np.dtype("uint16")
+        read = 0
+
+        def __getitem__(self, where):
+            box = np.zeros([len(range(*cut.indices(n))) for cut, n in zip(where, self.shape, strict=True)], self.dtype)
+            Watched.read = max(Watched.read, box.size)
+            return box
+
+    volume = dataclasses.replace(open_images(np.zeros((2, 8, 8)), "ZYX")[0], data=Watched())
+    limit = 2**24
+    slabs = training_data.read_slabs([volume], limit)
+    assert 0.5 * limit < sum(slab.size for slab in slabs) <= limit
+    assert Watched.read <= 2**21
+    assert len({slab.shape for slab in slabs}) == 1 and len(slabs) > 4
 
 
 def test_the_noise_level_is_estimated_or_told():
@@ -256,9 +278,9 @@ def test_the_noise_level_is_estimated_or_told():
     noisy = gaussian(data.camera(), 25, rng)
     estimated = n2s.train(noisy, progress=False, **TINY).summary
     told = n2s.train(noisy, progress=False, sigma=25, **TINY).summary
-    assert told["sigma"] == pytest.approx(25 / noisy.std(), rel=1e-3)
+    assert told["sigma"][0] == pytest.approx(25 / noisy.std(), rel=1e-3)
     assert estimated["sigma"] == pytest.approx(told["sigma"], rel=0.1)
-    assert told["lambda_inv"] == pytest.approx(2 * told["sigma"])
+    assert told["lambda_inv"][0] == pytest.approx(2 * told["sigma"][0])
 
 
 def test_images_can_be_normalised_each_by_itself():
@@ -387,3 +409,69 @@ def test_results_do_not_depend_on_the_unit_of_the_values(scale):
     noisy = case("grey")[1][:96, :96]
     one, other = (n2s.denoise((noisy * np.float32(s)), steps=5, progress=False) for s in (1.0, scale))
     np.testing.assert_array_equal(other, one * np.float32(scale))
+
+
+def test_a_model_that_training_made_worse_stays_as_it_was():
+    """Weights and statistics belong together: on brighter images, the old ones were kept with the new ones."""
+    clean = data.camera()[100:228, 100:228].astype(np.float32)
+    noisy = gaussian(clean, 25, np.random.default_rng(0))
+    model = n2s.train(noisy, steps=20, progress=False)
+    before = model.normalization, model.denoise(noisy)
+    ruinous = model.config.model_copy(update={"steps": 5, "learning_rate": 0.9, "clip": 0.0})
+    model.config = ruinous
+    model.fit(noisy * 3 + 50, resume=True, progress=False)
+    assert model.summary["unchanged"]
+    assert model.normalization == before[0]
+    np.testing.assert_allclose(model.denoise(noisy), before[1], rtol=1e-4)
+
+
+def test_a_denoiser_that_has_predicted_can_be_copied_and_sent(tiny):
+    image = np.random.default_rng(1).normal(100, 20, (40, 50)).astype(np.float32)
+    expected = tiny.denoise(image)
+    for other in (deepcopy(tiny), pickle.loads(pickle.dumps(tiny))):
+        np.testing.assert_array_equal(other.denoise(image), expected)
+
+
+@pytest.mark.parametrize(("shape", "axes", "averaged"), [((4, 1024, 1024), "TYX", True), ((1100, 1000), "YX", False)])
+def test_frames_are_averaged_like_single_pictures(tiny, shape, axes, averaged):
+    image = open_images(np.zeros((2, 2)), "YX")[0]
+    assert tiny.turns(dataclasses.replace(image, data=np.broadcast_to(0, shape), axes=axes)) == averaged
+
+
+def test_a_method_that_is_not_trained_leaves_the_denoiser_as_it_is():
+    model = n2s.Denoiser(Config(method="nlm"))
+    model.denoise(np.random.default_rng(0).normal(0, 1, (2, 24, 24)), "CYX")
+    assert (model.axes, model.channels) == ("YX", 1)
+
+
+def test_a_report_denoises_what_it_shows(tmp_path, tiny):
+    """Of an image larger than memory, all of it was denoised into memory."""
+    tall = np.lib.stride_tricks.as_strided(np.zeros(1), (2**40, 64), (0, 0))
+    verdict = tiny.report(tmp_path / "tall.html", tall, "YX")
+    assert verdict.word and (tmp_path / "tall.html").exists()
+
+
+def test_training_leaves_torch_as_it_was():
+    before = torch.get_float32_matmul_precision()
+    torch.set_float32_matmul_precision("highest")
+    try:
+        n2s.train(np.random.default_rng(0).normal(100, 20, (40, 50)), progress=False, **TINY)
+        assert torch.get_float32_matmul_precision() == "highest"
+    finally:
+        torch.set_float32_matmul_precision(before)
+
+
+def test_a_tensor_is_an_array():
+    noisy = torch.from_numpy(np.random.default_rng(0).normal(100, 20, (40, 50)).astype(np.float32))
+    result = n2s.denoise(noisy, progress=False, **TINY)
+    assert isinstance(result, np.ndarray) and result.shape == (40, 50) and result.dtype == np.float32
+
+
+@pytest.mark.parametrize(
+    ("images", "words"),
+    [([np.zeros((40, 50)), np.ones((40, 50))], "2 images: denoise them one by one"), (None, "NoneType"), ([3], "int")],
+)
+def test_what_is_no_image_gets_a_short_sentence(tiny, images, words):
+    with pytest.raises(InputError, match=words) as error:
+        tiny.denoise(images)
+    assert len(str(error.value)) < 120

@@ -149,8 +149,37 @@ def test_the_output_is_blended_with_the_input_by_what_is_best_for_each_channel(p
     assert watching.blend(nn.Identity()) == (1.0, 1.0)
 
 
-@pytest.mark.parametrize("facts", [{"kind": "impulse"}, {"kind": "unknown"}, {"correlation": ((0.5,), (0.5,))}])
-def test_nothing_is_blended_where_the_risk_cannot_be_estimated(pair, facts):
-    patches = Patches([pair[1]], patch=(64, 64), batch=16)
+@pytest.mark.parametrize(
+    ("facts", "options"),
+    [
+        ({"kind": "impulse"}, {}),
+        ({"kind": "unknown"}, {}),
+        ({"correlation": ((0.5,), (0.5,))}, {}),
+        ({}, {"strengths": [2.0]}),
+    ],
+)
+def test_nothing_is_blended_where_the_risk_cannot_be_estimated(pair, facts, options):
+    patches = Patches([pair[1]], patch=(64, 64), batch=16, **options)
     told = {"kind": "gaussian"} | facts
     assert StopRule(patches, Facts(2, 1, sigma=(SIGMA,), **told), seed=0).blend(Blur((1.0, 1.0))) is None
+
+
+def test_it_says_whether_the_weights_are_those_from_before_the_training(pair):
+    noisy = pair[1]
+    watching, network = rule(noisy), Mix(0.2)
+    network.share = nn.Parameter(torch.tensor(0.2))
+    watching.note(network, begins=True)
+    put(network, 0.9)
+    assert watching.keep_best(network) and network.share.item() == pytest.approx(0.2)
+    later = rule(noisy)
+    put(network, 0.9)
+    later.note(network, begins=True)
+    put(network, 0.2)
+    later.is_done(network)
+    put(network, 0.9)
+    assert not later.keep_best(network) and network.share.item() == pytest.approx(0.2)
+
+
+def put(network, share):
+    with torch.no_grad():
+        network.share.fill_(share)

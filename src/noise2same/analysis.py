@@ -119,12 +119,14 @@ def _crops(model: Denoiser, image: io.Image, generator: torch.Generator) -> Tens
     room = [len(samples), *(whole - part + 1 for whole, part in zip(size, crop, strict=True))]
     parts = []
     for _ in range(count if max(room) > 1 else 1):
-        which, first, *others = (int(torch.randint(places, (), generator=generator)) for places in room)
+        which, *corner = (int(torch.randint(places, (), generator=generator)) for places in room)
         sample = samples[which]
         if which not in own:
-            own[which] = Normalization.measure(sample.read(start, start + 256) for start in range(0, size[0], 256))
-        box = (slice(start, start + length) for start, length in zip(others, crop[1:], strict=True))
-        part, _finite = fill_invalid(sample.read(first, first + crop[0])[:, :, :, *box])
+            own[which] = Normalization.measure(
+                sample.read(slice(start, start + 256)) for start in range(0, size[0], 256)
+            )
+        box = (slice(start, start + length) for start, length in zip(corner, crop, strict=True))
+        part, _finite = fill_invalid(sample.read(*box))
         parts.append(torch.from_numpy(own[which].apply(part)))
     return torch.cat(parts)
 

@@ -9,6 +9,7 @@ from typing import Any
 from noise2same import io
 from noise2same.config import Config
 from noise2same.denoiser import Denoiser
+from noise2same.errors import InputError
 from noise2same.io import Input
 
 
@@ -67,14 +68,16 @@ def denoise(
     >>> clean = denoise(noisy, method="bm3d", sigma=25)  # doctest: +SKIP
     """
     model = Denoiser(Config.of(**options))
+    opened, *more = io.open_images(image, axes)
+    if more:
+        raise InputError(f"There are {len(more) + 1} images: denoise them one by one, or train on them first.")
     if output is not None:  # what is wrong with it should not be said after the training
-        opened = io.open_images(image, axes)
         wanted = None if dtype == "same" else io.dtype_of(dtype)
-        io.check_output(output, [one.path for one in opened if one.path is not None], opened[0], wanted)
+        io.check_output(output, [] if opened.path is None else [opened.path], opened, wanted)
     if model.config.minutes == 0:
-        model.take_pretrained(image, axes)
+        model.take_pretrained(opened)
     elif model.method.trained:
-        model.fit(image, axes, progress=progress)
+        model.fit(opened, progress=progress)
         if model.summary["interrupted"]:
             raise KeyboardInterrupt(f"Training was stopped at step {model.summary['steps']}.")
-    return model.denoise(image, axes, output=output, dtype=dtype)
+    return model.denoise(opened, output=output, dtype=dtype)

@@ -6,6 +6,7 @@ three-dimensional.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from itertools import product
 from typing import Any
 
@@ -96,7 +97,7 @@ def from_network(array: NDArray[Any], axes: str, shape: tuple[int, ...]) -> NDAr
 
 
 class Sample:
-    """One independent image inside an array with axes, read and written as slabs of shape (1, C, [Z,] Y, X).
+    """One independent image inside an array with axes, read and written as boxes of shape (1, C, [Z,] Y, X).
 
     Parameters
     ----------
@@ -112,19 +113,19 @@ class Sample:
         self.array, self.axes, self.index = array, axes, index
         self.size = tuple(array.shape[axes.index(letter)] for letter in spatial(axes))
 
-    def read(self, start: int, stop: int) -> NDArray[Any]:
-        """Slab from `start` to `stop` along the first spatial axis."""
-        return to_network(np.asarray(self.array[self._slices(start, stop)]), self.axes)
+    def read(self, *region: slice) -> NDArray[Any]:
+        """The pixels of a region: a slice along each spatial axis, [Z,] Y, X; all of an axis that has none."""
+        return to_network(np.asarray(self.array[self._slices(region)]), self.axes)
 
-    def write(self, start: int, stop: int, slab: NDArray[Any]) -> None:
-        """Put a slab back where `read` took it from."""
-        where = self._slices(start, stop)
+    def write(self, pixels: NDArray[Any], *region: slice) -> None:
+        """Put pixels where `read` takes them from."""
+        where = self._slices(region)
         shape = tuple(len(range(*cut.indices(n))) for cut, n in zip(where, self.array.shape, strict=True))
-        self.array[where] = from_network(slab, self.axes, shape)
+        self.array[where] = from_network(pixels, self.axes, shape)
 
-    def _slices(self, start: int, stop: int) -> tuple[slice, ...]:
+    def _slices(self, region: Sequence[slice]) -> tuple[slice, ...]:
         cuts = {letter: slice(index, index + 1) for letter, index in self.index.items()}
-        cuts[spatial(self.axes)[0]] = slice(start, stop)
+        cuts |= dict(zip(spatial(self.axes), region, strict=False))
         return tuple(cuts.get(letter, slice(None)) for letter in self.axes)
 
 

@@ -120,7 +120,9 @@ class Denoiser:
 
         methods.check_target(self.config, given=target is not None)
         opened = io.open_images(images, axes)
+        before = self.normalization, self.blend
         self._adopt(opened, resume)
+        further = self.network is not None
         data = prepare(opened, self.config, None if target is None else io.open_pairs(opened, target, axes))
         self.normalization = data.normalization
         method = self.method(self.config, data.facts())
@@ -148,12 +150,16 @@ class Denoiser:
         )
         self.network.cpu()
         self.blend = outcome.blend or (1.0,)
+        if further and outcome.unchanged:
+            self.normalization, self.blend = before
         for line in blend_in_words(self.blend):
             say(line)
+        weights = getattr(method, "lambda_inv", None)
         self.summary = dataclasses.asdict(outcome) | {
-            "sigma": data.noise.sigma,
-            "slope": data.noise.slope,
-            "lambda_inv": getattr(method, "lambda_inv", None),
+            "blend": list(self.blend),
+            "sigma": list(data.noise.sigma),
+            "slope": list(data.noise.slope),
+            "lambda_inv": None if weights is None else list(weights),
             "device": str(device),
             "images": len(opened),
             "warm": method.warm,
@@ -232,7 +238,7 @@ class Denoiser:
             raise InputError("This denoiser is not trained yet: call fit or load a model first.")
         opened, *more = io.open_images(image, axes, fallback=self.axes)
         if more:
-            raise InputError(f"{image} is several images: denoise them one by one.")
+            raise InputError(f"There are {len(more) + 1} images: denoise them one by one.")
         if self.network is not None:
             self.check_fits(opened)
         elif augment:
@@ -279,8 +285,7 @@ class Denoiser:
         noisy, *_ = io.open_images(image, axes, fallback=self.axes)
         known = None if truth is None else io.open_images(truth, axes, fallback=self.axes)[0]
         io.check_apart(path, [one.path for one in (noisy, known) if one is not None and one.path is not None])
-        clean = dataclasses.replace(noisy, data=self.denoise(image, axes))
-        result = look_at(noisy, clean, self)
+        result = look_at(noisy, None, self)
         write_report(path, result, self, known)
         return result.verdict
 
@@ -322,6 +327,10 @@ class Denoiser:
             ) from error
         return model
 
+    def __getstate__(self) -> dict[str, Any]:
+        """All but what is made anew on first use, which cannot be pickled or copied."""
+        return vars(self) | {"_prepared": None}
+
     def _with(self, network: nn.Module) -> Denoiser:
         """The same denoiser with another network."""
         other = copy(self)
@@ -344,8 +353,9 @@ class Denoiser:
     def _predict(self, image: io.Image, out: Any, augment: bool | None, advance: Callable[[float], None]) -> int:
         """Denoise `image` into `out`; how many NaN and infinite pixels were passed through."""
         if self.network is None:
-            self.axes, self.channels = image.axes, ax.channels(image.axes, image.shape)
-            return predict_whole(self._method().denoise, image.data, image.axes, out, advance=advance)
+            facts = Facts(len(ax.spatial(image.axes)), ax.channels(image.axes, image.shape))
+            method = self.method(self.config, facts)
+            return predict_whole(method.denoise, image.data, image.axes, out, advance=advance)
         if self._prepared is None:  # once for any number of images
             self._prepared = ready(self.network, pick(), math.prod(image.shape))
         return predict(
@@ -360,8 +370,8 @@ class Denoiser:
         )
 
     def turns(self, image: io.Image) -> bool:
-        """Whether an image is denoised in eight orientations unless told otherwise."""
-        return math.prod(image.shape) <= SMALL
+        """Whether an image is denoised in eight orientations unless told otherwise: by the size of one frame."""
+        return math.prod(image.shape[image.axes.index(axis)] for axis in ax.spatial(image.axes)) <= SMALL
 
     def _adopt(self, images: list[io.Image], resume: bool) -> None:
         """Take axes and channels from the training images, which must agree among each other."""

@@ -83,7 +83,7 @@ def predict(
                 reported = share
 
         own = normalization or Normalization.measure(
-            source.read(start, start + 256) for start in range(0, source.size[0], 256)
+            source.read(slice(start, start + 256)) for start in range(0, source.size[0], 256)
         )
         while True:
             try:
@@ -107,12 +107,12 @@ def predict_whole(
     """As `predict`, but with a function of one whole image (C, [Z,] Y, X) in its own units."""
     sources, targets, passed = ax.samples(data, axes), ax.samples(out, axes), 0
     for source, target in zip(sources, targets, strict=True):
-        raw = source.read(0, source.size[0])
+        raw = source.read()
         filled, finite = fill_invalid(raw)
         clean = np.stack([denoise(image) for image in filled])
         result = Normalization((0.0,), (1.0,)).undo(clean, target.array.dtype)
         passed += _pass_through(result, raw, finite)
-        target.write(0, source.size[0], result)
+        target.write(result)
         advance(1 / len(sources))
     return passed
 
@@ -189,11 +189,11 @@ def moved(x: Tensor, device: torch.device) -> Tensor:
 def read_ahead(source: ax.Sample, rows: Sequence[tuple[int, int]]) -> Iterator[NDArray[Any]]:
     """Each of the rows of an image, the next one being read while the caller works on the last."""
     with ThreadPoolExecutor(1) as reader:
-        following = reader.submit(source.read, *rows[0])
+        following = reader.submit(source.read, slice(*rows[0]))
         for row in [*rows[1:], None]:
             raw = following.result()
             if row is not None:
-                following = reader.submit(source.read, *row)
+                following = reader.submit(source.read, slice(*row))
             yield raw
 
 
@@ -206,7 +206,7 @@ def written_behind(target: ax.Sample) -> Iterator[Callable[[int, int, NDArray[An
         def write(start: int, end: int, rows: NDArray[Any]) -> None:
             if last:
                 last.pop().result()
-            last.append(writer.submit(target.write, start, end, rows))
+            last.append(writer.submit(target.write, rows, slice(start, end)))
 
         yield write
         if last:

@@ -67,7 +67,7 @@ def loggers(folder: Path, resume: bool) -> list[Logger]:
     csv, file = CSVLogger(folder, name="", version=""), folder / "metrics.csv"
     if resume and getattr(rank_zero_only, "rank", 0) == 0 and file.is_file():
         before = file.read_bytes()
-        assert csv.experiment  # it deletes what an earlier run has written
+        _ = csv.experiment  # made on first use, it deletes what an earlier run has written
         file.write_bytes(before)
     found: list[Logger] = [csv]
     if find_spec("tensorboard"):

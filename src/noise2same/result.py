@@ -41,13 +41,19 @@ class Result:
         return {"verdict": asdict(self.verdict), "noise": asdict(self.diagnosis)}
 
 
-def look_at(noisy: io.Image, clean: io.Image, model: Denoiser | None = None, *, augment: bool | None = None) -> Result:
+def look_at(
+    noisy: io.Image, clean: io.Image | None, model: Denoiser | None = None, *, augment: bool | None = None
+) -> Result:
     """Judge a denoised image without a clean one; with the model that made it, its error is estimated too.
 
-    `augment` is how the model denoised it (`Denoiser.denoise`).
+    `augment` is how the model denoised it (`Denoiser.denoise`). Without `clean`, the model denoises what is looked at.
     """
     before, axes = part_of(noisy)
-    after, _ = part_of(clean)
+    if clean is None:
+        assert model is not None, "something must say what the denoised image is"
+        after = model.denoise(before, axes, augment=model.turns(noisy) if augment is None else augment)
+    else:
+        after, _ = part_of(clean)
     diagnosis = diagnose([ax.to_network(before, axes)])
 
     response = None
@@ -89,5 +95,5 @@ def part_of(image: io.Image) -> tuple[NDArray[Any], str]:
     for axis, size in zip(spatial, sample.size, strict=True):
         length = min(size, LARGEST[axis])
         middle.append(slice((size - length) // 2, (size - length) // 2 + length))
-    pixels = sample.read(middle[0].start, middle[0].stop)[0][:, :, *middle[1:]]
+    pixels = sample.read(*middle)[0]
     return (pixels[0], spatial) if len(pixels) == 1 else (pixels, f"C{spatial}")

@@ -57,7 +57,7 @@ class StopRule:
 
     def __init__(self, patches: Patches, facts: Facts, seed: int, *, warm: bool = False, gain: float = GAIN) -> None:
         self.patches, self.facts, self.first, self.gain = patches, facts, FIRST_WARM if warm else FIRST, gain
-        self.trusted = not facts.correlation and facts.kind not in ("impulse", "unknown")
+        self.trusted = not facts.correlation and facts.kind not in ("impulse", "unknown") and patches.strengths is None
         generator = torch.Generator(patches.device).manual_seed(seed)
         self.batches = [patches.draw(generator, held=True) for _ in range(BATCHES)]
         self.variances = [facts.variance(batch.x, batch.strength) for batch in self.batches]
@@ -71,7 +71,7 @@ class StopRule:
         ]
         self.variance = self._mean(self.variances)
         self.errors: list[float] = []
-        self.least, self.best = math.inf, dict[str, Tensor]()
+        self.least, self.best, self.unchanged = math.inf, dict[str, Tensor](), False
 
     def due(self, step: int) -> bool:
         """Whether it is time for the next estimate."""
@@ -79,17 +79,21 @@ class StopRule:
 
     def state(self) -> dict[str, Any]:
         """What a run that is stopped must remember, for `load`."""
-        return {name: getattr(self, name) for name in ("errors", "least", "best")}
+        return {name: getattr(self, name) for name in ("errors", "least", "best", "unchanged")}
 
     def load(self, state: dict[str, Any]) -> None:
         """Go on from a `state`."""
         vars(self).update(state)
 
-    def note(self, network: nn.Module) -> float:
-        """Estimated error of a network, whose weights are remembered if they are the best so far."""
+    def note(self, network: nn.Module, *, begins: bool = False) -> float:
+        """Estimated error of a network, whose weights are remembered if they are the best so far.
+
+        `begins` says that it has not been trained in this run yet.
+        """
         error = self.error(network)
         if error < self.least:
             self.least, self.best = error, deepcopy(network.state_dict())
+            self.unchanged = begins
         return error
 
     def is_done(self, network: nn.Module) -> bool:
@@ -108,14 +112,17 @@ class StopRule:
         least = 0.02 * float(self.variance.mean())  # below which the estimate is not exact enough to divide by
         return 10 * math.log10(max(other, least) / max(one, least))
 
-    def keep_best(self, network: nn.Module) -> None:
+    def keep_best(self, network: nn.Module) -> bool:
         """Give a network back the best weights it had, if its error is estimated to have been `GAIN` dB smaller then.
 
         Not for less: of weights that are as good, those are better that the learning rate has fallen to zero for.
+        Returns whether they are the weights from before the training.
         """
         network.to(self.variance.device)  # from which Lightning takes it at the end
-        if self.best and self._below(self.least, self.error(network)) > GAIN:
-            network.load_state_dict(self.best)
+        if not self.best or self._below(self.least, self.error(network)) <= GAIN:
+            return False
+        network.load_state_dict(self.best)
+        return self.unchanged
 
     def error(self, network: nn.Module) -> float:
         """Mean squared error against the clean images, estimated; in normalised units."""
@@ -131,7 +138,7 @@ class StopRule:
         that took away more than the noise. It errs towards the output: the variance may be `UNDERESTIMATED`. The
         covariance is that of the held-out pixels. What was taken away is looked at in all of the images, because a few
         bright places may have most of it. None where estimates of the risk do not hold: for noise of another kind, or
-        that pixels share.
+        that pixels share, or that is stronger in some images, which would need a weight each.
         """
         if not self.trusted:
             return None

@@ -58,6 +58,8 @@ class Summary:
     interrupted: bool
     stopped_early: bool
     """Whether it ended before the budget, because more training would have bought nothing."""
+    unchanged: bool
+    """Whether the weights are those of before, because training made them worse."""
     blend: tuple[float, ...] | None
     """Weight of each channel's output against its input (`StopRule.blend`); None where it cannot be estimated."""
     diverged: bool
@@ -127,8 +129,7 @@ def fit(
         share = min(1.0, max(0.1, len(patches.pixels) / MANY))
         config = config.model_copy(update={"learning_rate": share * config.learning_rate, "settle": 0.0})
     module = Training(lay_out(network, device), method, patches, config, checkpoint, watch)
-    torch.set_float32_matmul_precision("high")
-    with quiet_lightning(), stop_on_signal(module):
+    with quiet_lightning(), stop_on_signal(module), fast_matmul():
         trainer = lightning.Trainer(
             accelerator={"cuda": "gpu"}.get(device.type, device.type),
             devices=devices,
@@ -156,15 +157,16 @@ def fit(
             raise
     learned = module.good if module.diverged else module.learned()
     network.load_state_dict(learned.weights)
-    blend = None
+    blend, unchanged = None, False
     if module.rule is not None:
-        module.rule.keep_best(network)
+        unchanged = module.rule.keep_best(network)
         blend = None if method.supervised else module.rule.blend(network)
     return Summary(
         learned.step,
         learned.seconds,
         module.interrupted,
         module.done_at is not None,
+        unchanged,
         blend,
         module.diverged,
         learned.terms,
@@ -227,7 +229,7 @@ class Training(lightning.LightningModule):
             self.rule = StopRule(self.patches, self.method.facts, self.config.seed, warm=self.method.warm, gain=gain)
             self.rule.load(self.rule_state)
             if self.method.warm and not self.rule_state:
-                self.rule.note(self.predicting())
+                self.rule.note(self.predicting(), begins=True)
         self.started = time.monotonic() - self.elapsed
         self.handle_signals()  # again: Lightning has put its own handler of SIGTERM before ours
 
@@ -386,6 +388,17 @@ def stop_on_signal(module: Training) -> Iterator[None]:
         if threading.current_thread() is threading.main_thread():
             for number, handler in before.items():
                 signal.signal(number, handler)
+
+
+@contextmanager
+def fast_matmul() -> Iterator[None]:
+    """Let a GPU multiply in TF32, for the time of a training: the setting is that of the whole process."""
+    before = torch.get_float32_matmul_precision()
+    torch.set_float32_matmul_precision("high")
+    try:
+        yield
+    finally:
+        torch.set_float32_matmul_precision(before)
 
 
 @contextmanager

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import math
 import warnings
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -25,7 +26,9 @@ from noise2same.normalize import Normalization, fill_invalid
 from noise2same.patches import Patches
 
 PIXELS = 2**28
-"""Larger training sets are represented by about this many values, taken as evenly spread slabs."""
+"""Larger training sets are represented by about this many values, taken as evenly spread boxes."""
+BOX = {2: (256, 4096), 3: (32, 256, 256)}
+"""Largest box, ([Z,] Y, X)."""
 HELD = 1 / 8
 """Share of the pixels that the stop rule judges by, and training does without."""
 LARGE, SOME, UNLIKE = 96, 24, 2.0
@@ -98,7 +101,7 @@ class TrainingData:
 
 def prepare(images: list[Image], config: Config, targets: list[Image] | None = None) -> TrainingData:
     """Read, fill in, measure and normalise the training images and, by the same statistics, their targets."""
-    raw = read_slabs(images, PIXELS, height=4 * config.patch)
+    raw = read_slabs(images, PIXELS)
     filled, finite = _finite(raw)
     if not any(ok.any() for ok in finite):
         raise InputError(f"{images[0].name} has no finite pixel: there is nothing to learn from; use another image.")
@@ -106,7 +109,7 @@ def prepare(images: list[Image], config: Config, targets: list[Image] | None = N
         raise InputError(f"{images[0].name} is constant: there is nothing to learn from; use another image.")
     wanted = None
     if targets is not None:
-        wanted, known = _finite(read_slabs(targets, PIXELS, height=4 * config.patch))
+        wanted, known = _finite(read_slabs(targets, PIXELS))
         finite = [ok & also for ok, also in zip(finite, known, strict=True)]
     bad = sum(int((~ok).sum()) for ok in finite)
     if bad:
@@ -137,15 +140,24 @@ def _finite(slabs: list[NDArray[Any]]) -> tuple[list[NDArray[Any]], list[NDArray
     return list(filled), finite
 
 
-def read_slabs(images: list[Image], limit: int, height: int) -> list[NDArray[Any]]:
-    """Read all images as (1, C, [Z,] Y, X) or, of more than `limit` values, evenly spread slabs of them."""
+def read_slabs(images: list[Image], limit: int) -> list[NDArray[Any]]:
+    """Read all images as (1, C, [Z,] Y, X) or, of more than `limit` values, evenly spread boxes of them."""
     samples = [sample for image in images for sample in ax.samples(image.data, image.axes)]
     share = limit / sum(math.prod(image.shape) for image in images)
     if share >= 1:
-        return [sample.read(0, sample.size[0]) for sample in samples]
-    places = [(sample, start) for sample in samples for start in range(0, sample.size[0], height)]
+        return [sample.read() for sample in samples]
+    places = [(sample, corner) for sample in samples for corner in _corners(sample.size)]
     chosen = np.linspace(0, len(places) - 1, max(1, int(share * len(places)))).round().astype(int)
-    return [places[i][0].read(places[i][1], places[i][1] + height) for i in chosen]
+    return [_box(*places[i]) for i in chosen]
+
+
+def _corners(size: Sequence[int]) -> Iterator[tuple[int, ...]]:
+    """Where the boxes of an image begin, ([Z,] Y, X)."""
+    return product(*(range(0, length, side) for length, side in zip(size, BOX[len(size)], strict=True)))
+
+
+def _box(sample: ax.Sample, corner: Sequence[int]) -> NDArray[Any]:
+    return sample.read(*(slice(at, at + side) for at, side in zip(corner, BOX[len(corner)], strict=True)))
 
 
 def level_of(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -25,7 +26,7 @@ def plan_outputs(inputs: Sequence[str], files: Sequence[Path], output: Path) -> 
 
 def check_distinct(outputs: Sequence[Path]) -> None:
     """Raise InputError if two results would go to the same file."""
-    twice = {path for path in outputs if outputs.count(path) > 1}
+    twice = [path for path, count in Counter(outputs).items() if count > 1]
     if twice:
         raise InputError(f"Two inputs would both be written to {min(twice)}: rename one.")
 

@@ -185,7 +185,8 @@ def train(
             raise InputError(f"There is nothing to resume: neither {model} nor {checkpoint_of(model)} exists.")
         denoiser = Denoiser.load(model)
         denoiser.config = keep_network(model, denoiser.config, config)
-    run_training(denoiser, files, axes, model, target=target, resume=resume, log=log, devices=devices, nodes=nodes)
+    options = {"target": target, "resume": resume, "log": log, "devices": devices, "nodes": nodes}
+    run_training(denoiser, files, axes, model, first_worker=first_worker, **options)
     tell(f"Model written to {model}")
     if as_json and first_worker:
         print_json({"model": str(model), "training": denoiser.summary})

@@ -18,8 +18,6 @@ if TYPE_CHECKING:
 
 PIXELS = 2**26
 """Of larger files, evenly spread parts with about this many values are read."""
-HEIGHT = 256
-"""Rows, or planes, of such a part."""
 
 
 def show_diagnosis(files: Sequence[Path], axes: str | None, picture: Path | None, as_json: bool) -> None:
@@ -53,7 +51,7 @@ def diagnose_files(files: Sequence[Path], axes: str | None) -> Diagnosis:
     from noise2same.noise.diagnose import diagnose
     from noise2same.training_data import read_slabs
 
-    slabs = read_slabs(io.open_images(list(files), axes), PIXELS, HEIGHT)
+    slabs = read_slabs(io.open_images(list(files), axes), PIXELS)
     if len({(slab.ndim, slab.shape[1]) for slab in slabs}) > 1:
         raise InputError("The images differ in dimensions or channels: diagnose them one by one.")
     return diagnose(slabs)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
-from noise2same.apps.terminal import console, tell
+from noise2same.apps.terminal import tell
 from noise2same.config import Config
 from noise2same.errors import Diverged, InputError
 
@@ -16,10 +16,12 @@ if TYPE_CHECKING:
     from noise2same.denoiser import Denoiser
 
 
-def run_training(denoiser: Denoiser, files: list[Path], axes: str | None, model: Path, **options: Any) -> None:
+def run_training(
+    denoiser: Denoiser, files: list[Path], axes: str | None, model: Path, *, first_worker: bool = True, **options: Any
+) -> None:
     """Train with a checkpoint beside `model`, and save it. Interrupted, say how to go on and exit with 130.
 
-    Of a training that diverges, the last good weights are saved.
+    Of a training that diverges, the last good weights are saved. Of several workers, the first one writes.
     """
     checkpoint = checkpoint_of(model)
     if not options["resume"] and checkpoint.exists():
@@ -29,8 +31,9 @@ def run_training(denoiser: Denoiser, files: list[Path], axes: str | None, model:
     try:
         denoiser.fit(files, axes, checkpoint=checkpoint, say=tell, **options)
     except Diverged as error:
-        raise InputError(f"{error}{keep_good(denoiser, model, checkpoint)}") from None
-    if not console.quiet:  # the first of several workers, or the only one
+        kept = keep_good(denoiser, model, checkpoint) if first_worker else ""
+        raise InputError(f"{error}{kept}") from None
+    if first_worker:
         denoiser.save(model)
     if denoiser.summary["interrupted"]:
         tell(
@@ -38,13 +41,14 @@ def run_training(denoiser: Denoiser, files: list[Path], axes: str | None, model:
             "the same command with --resume goes on from here."
         )
         raise typer.Exit(130)
-    checkpoint.unlink(missing_ok=True)  # only now: the model is safe
+    if first_worker:  # others are here before the model is safe
+        checkpoint.unlink(missing_ok=True)
 
 
 def keep_good(denoiser: Denoiser, model: Path, checkpoint: Path) -> str:
     """Save what a run had learned before it diverged, and return the sentence that says where it is."""
     said = ""
-    if denoiser.summary["steps"] > 0 and not console.quiet:
+    if denoiser.summary["steps"] > 0:
         said = f" What was learned before is in {denoiser.save(model)}."
     if checkpoint.exists():
         said += f" With --resume as well, training goes on from {checkpoint}."
@@ -52,14 +56,17 @@ def keep_good(denoiser: Denoiser, model: Path, checkpoint: Path) -> str:
 
 
 def keep_network(model: Path, trained: Config, wanted: Config) -> Config:
-    """Settings for training a model further: the wanted ones, with the network it has."""
+    """Settings for training a model further: those it was trained with, but for what is wanted and can change."""
     fields = ["method", "block", "features", "levels"]
     if trained.noise_model != "simulated" or "noise_model" not in wanted.model_fields_set:  # which is given again
         fields.append("noise_model")
     for name in fields:
         if name in wanted.model_fields_set and getattr(wanted, name) != getattr(trained, name):
             raise InputError(f"{model} was made with {name}={getattr(trained, name)}, which cannot change in a resume.")
-    return wanted.model_copy(update={name: getattr(trained, name) for name in fields})
+    changed = {name: getattr(wanted, name) for name in wanted.model_fields_set if name not in fields}
+    if "steps" in changed or "minutes" in changed:  # a budget replaces that of the other kind
+        changed = {"steps": None, "minutes": None} | changed
+    return trained.model_copy(update=changed)
 
 
 def checkpoint_of(model: Path) -> Path:

@@ -100,9 +100,15 @@ def _described(image: Image, axes: str | None, fallback: str | None, name: str) 
 def open_images(
     images: Input | Sequence[Input], axes: str | None = None, *, fallback: str | None = None
 ) -> list[Image]:
-    """Files, folders, patterns, arrays or a mix of them, opened; `axes` and `fallback` are those of `read`."""
+    """Files, folders, patterns, arrays or a mix of them, opened; `axes` and `fallback` are those of `read`.
+
+    An array is anything that NumPy can make one of, such as a tensor of PyTorch on the CPU.
+    """
     opened = []
-    for image in [images] if isinstance(images, str | os.PathLike | np.ndarray | Image) else images:
+    for image in images if isinstance(images, list | tuple) else [images]:
+        if not (isinstance(image, str | os.PathLike | Image) or hasattr(image, "__array__")):
+            kind = type(image).__name__
+            raise InputError(f"An image is a file, a folder, an array or a list of these, but one is of type {kind}.")
         if isinstance(image, Image):
             opened.append(image)
         elif isinstance(image, str | os.PathLike):

@@ -86,15 +86,15 @@ def look(noisy: Any, clean: Any, axes: str, diagnosis: Diagnosis, truth: Any = N
 def plane_of(image: Any, axes: str) -> Array:
     """First sample, middle slice -> (Y, X, C)."""
     sample = ax.samples(image, axes)[0]
-    start, stop = (sample.size[0] // 2, sample.size[0] // 2 + 1) if "Z" in axes else (0, sample.size[0])
-    slab = sample.read(start, stop)
+    middle = sample.size[0] // 2
+    slab = sample.read(slice(middle, middle + 1)) if "Z" in axes else sample.read()
     return np.moveaxis(slab.reshape(slab.shape[1], *slab.shape[-2:]), 0, -1).astype(np.float32)
 
 
 def projections(volume: Any, axes: str) -> dict[str, Array]:
     """Maximum of the first sample along Z, Y and X, which is read a few planes at a time."""
     sample = ax.samples(volume, axes)[0]
-    slabs = (sample.read(start, start + SLAB)[0] for start in range(0, sample.size[0], SLAB))
+    slabs = (sample.read(slice(start, start + SLAB))[0] for start in range(0, sample.size[0], SLAB))
     parts = [[slab.max(axis) for axis in (1, 2, 3)] for slab in slabs]  # each (C, ., .)
     along_z, along_y, along_x = zip(*parts, strict=True)
     whole = {
