@@ -70,7 +70,7 @@ def main() -> None:
         for path in sorted((record.DATA / "color" / folder).glob("*.png"))[slice(None) if arguments.all else some]
     ]
     rows = record.side_by_side(partial(measure, minutes=arguments.minutes), tasks)
-    means = [mean(rows, folder, sigma) for folder, sigma in SETS]
+    means = [mean(rows, *which) for which in dict.fromkeys((row["set"], row["σ"]) for row in rows)]
     text = (
         "# Colour photographs, each alone\n\nPSNR in dB over all channels. CBM3D is told σ; ours is told nothing, and "
         f"trains for at most {arguments.minutes:g} min on one core, or not at all (*instant*). The last column is by "

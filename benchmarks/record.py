@@ -37,13 +37,18 @@ def bsd68() -> tuple[list[NDArray[np.float32]], ...]:
 def side_by_side(measure: Callable[[Any], Any], names: Iterable[Any]) -> list[Any]:
     """What `measure` makes of each name, in processes of their own, as many at once as there are cores.
 
-    Each is printed when it and those before it are done, so that a run that is stopped was not for nothing.
+    Each is printed when it and those before it are done. Ctrl-C ends it with those, so that it was not for nothing.
     """
-    rows = []
-    with ProcessPoolExecutor(os.cpu_count(), max_tasks_per_child=1) as pool:
+    rows: list[Any] = []
+    pool = ProcessPoolExecutor(os.cpu_count(), max_tasks_per_child=1)
+    try:
         for row in pool.map(measure, names):
             rows.append(row)
             print(row, flush=True)
+    except KeyboardInterrupt:
+        print(f"Stopped after {len(rows)}.", flush=True)
+    finally:
+        pool.shutdown(cancel_futures=True)
     return rows
 
 
