@@ -145,7 +145,7 @@ def test_photon_noise_is_not_taken_for_structure(denoiser: Way) -> None:
     verdict = judge(noisy, denoised, "YX", diagnosis=diagnosis, response=denoiser, data_range=255)
     assert verdict.word == "trust", verdict.reason
     assert verdict.psnr is not None
-    assert verdict.psnr[0] == pytest.approx(psnr(clean, denoised), abs=0.6)
+    assert verdict.psnr[0] == pytest.approx(psnr(clean, denoised), abs=0.7)  # to first order in the noise only
 
 
 def test_noise_that_breaks_the_theory_is_a_reason_to_look(noisy: Image, denoised: Image, denoiser: Way) -> None:

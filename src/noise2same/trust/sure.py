@@ -32,8 +32,6 @@ TOLD, MEASURED = 0.04, 0.025
 """Relative standard errors of the noise's variance: as diagnosed, and with the residual of many pixels."""
 WEIGHT = 0.7
 """Of the residual against the diagnosis."""
-RATIO = 1.6
-"""Of a network's error in quiet blocks to its covariance of output and noise; 1 for the best possible denoiser."""
 MEDIAN = (1 - 2 / (9 * BLOCK**2)) ** 3
 """Of the mean square of a block of white noise; its mean is 1."""
 HIGHEST = 2.5
@@ -90,7 +88,8 @@ def _line(sigma: float, a: float, b: float) -> Variance:
 def level(some: Blocks) -> Level:
     """Scale of the variance: between what the diagnosis says, 1, and what the residual of quiet blocks does.
 
-    All noise is gone from those but what was let through. Texture that was lost in a block makes its residual stronger,
+    All noise is gone from those but what was let through, which is as large as the covariance of output and noise if
+    the denoiser is as good there as one can be. Texture that was lost in a block makes its residual stronger,
     never weaker: blocks above the distribution of noise are left out. Where the two are far apart, one of them is
     wrong, and nobody knows which: their distance is the error.
     """
@@ -99,7 +98,7 @@ def level(some: Blocks) -> Level:
     for _ in range(3):
         quiet = quiet[quiet.square < square * (1 + HIGHEST * np.sqrt(2) / BLOCK)]
         square = float(quiet.square.mean()) if len(quiet) else 0.0
-    left = 1 - (2 - RATIO) * float(quiet.derivative.mean()) if len(quiet) >= FEWEST else 0.0
+    left = 1 - float(quiet.derivative.mean()) if len(quiet) >= FEWEST else 0.0
     if left <= 0:
         return Level(1.0, TOLD)
     correction = square / left - 1
