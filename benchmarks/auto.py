@@ -19,8 +19,8 @@ import torch
 from scipy import ndimage
 
 from noise2same import Config, Denoiser
-from noise2same.metrics import psnr_affine
-from noise2same.noise.synthesise import gaussian, poisson_gaussian
+from noise2same.noise.synthetic import gaussian, poisson_gaussian
+from noise2same.quality.metrics import psnr_affine
 
 Images = list[Any]
 Data = tuple[Images, Images, Images, Images]

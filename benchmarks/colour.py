@@ -14,8 +14,8 @@ import numpy as np
 import record
 
 from noise2same import denoise
-from noise2same.metrics import psnr
-from noise2same.noise.synthesise import gaussian
+from noise2same.noise.synthetic import gaussian
+from noise2same.quality.metrics import psnr
 
 SETS = {
     ("Kodak24", 25): slice(1, None, 4),

@@ -17,7 +17,7 @@ import torch
 from careamics_peer import TILES, Peer
 
 from noise2same import Config, Denoiser
-from noise2same.metrics import psnr
+from noise2same.quality.metrics import psnr
 
 
 def measure(task: tuple[str, Sequence[float]]) -> list[dict[str, Any]]:

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from scipy import ndimage
 
 from noise2same.noise.diagnose import CONFIDENT, Diagnosis, diagnose
-from noise2same.noise.synthesise import gaussian, poisson_gaussian
+from noise2same.noise.synthetic import gaussian, poisson_gaussian
 
 Image = NDArray[np.float64]
 KERNELS = {"independent": (1, 1), "1×3": (1, 3), "3×1": (3, 1), "3×3": (3, 3)}

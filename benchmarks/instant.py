@@ -13,8 +13,8 @@ import numpy as np
 import record
 
 from noise2same import denoise
-from noise2same.metrics import psnr
-from noise2same.noise.synthesise import gaussian
+from noise2same.noise.synthetic import gaussian
+from noise2same.quality.metrics import psnr
 
 PUBLISHED = {
     "BSD68": {15: (31.08, 31.73, 31.63), 25: (28.57, 29.23, 29.19), 50: (25.60, 26.23, 26.29)},

@@ -16,11 +16,11 @@ import record
 import torch
 from torch import Tensor
 
-from noise2same.masking import donut, stratified
+from noise2same.data.patches import Patches
+from noise2same.methods.masking import donut, stratified
 from noise2same.networks.unet import UNet
-from noise2same.noise.estimate import noise_sigma
-from noise2same.noise.synthesise import gaussian
-from noise2same.patches import Patches
+from noise2same.noise.level import noise_sigma
+from noise2same.noise.synthetic import gaussian
 
 SIGMAS = (5, 10, 25, 50)
 RATE, BATCH, PATCH = 3e-3, 16, 64

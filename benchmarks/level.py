@@ -14,8 +14,8 @@ from numpy.typing import NDArray
 from scipy import ndimage
 from skimage.restoration import estimate_sigma
 
-from noise2same.noise.estimate import fit, measure, noise_sigma
-from noise2same.noise.synthesise import gaussian, poisson_gaussian
+from noise2same.noise.level import fit, measure, noise_sigma
+from noise2same.noise.synthetic import gaussian, poisson_gaussian
 
 Image = NDArray[np.float64]
 SIGMAS = (5, 10, 25, 50, 75)

@@ -15,9 +15,9 @@ import record
 import torch
 
 from noise2same import Config, Denoiser
-from noise2same.analysis import invariance_of
-from noise2same.metrics import psnr
-from noise2same.noise.synthesise import gaussian
+from noise2same.noise.synthetic import gaussian
+from noise2same.paper.analysis import invariance_of
+from noise2same.quality.metrics import psnr
 
 METHODS: dict[str, tuple[dict[str, Any], float | None]] = {  # options, and the paper's PSNR (Table 3)
     "NLM": ({"method": "nlm", "sigma": 25}, 22.73),

@@ -20,12 +20,12 @@ import torch
 from torch import Tensor, nn
 
 from noise2same import Config, Denoiser
+from noise2same.data.padding import on_multiples
+from noise2same.data.patches import Batch
 from noise2same.methods import Method
 from noise2same.methods.noise2same import Noise2Same
-from noise2same.metrics import psnr
 from noise2same.networks.unet import Conv, UNet
-from noise2same.padding import on_multiples
-from noise2same.patches import Batch
+from noise2same.quality.metrics import psnr
 
 
 def unet(method: Method, channels: int = 1, **shape: Any) -> UNet:

@@ -13,8 +13,8 @@ import imageio.v3 as imageio
 import numpy as np
 from numpy.typing import NDArray
 
-from noise2same.datasets import DATASETS
-from noise2same.provenance import provenance
+from noise2same.paper.datasets import DATASETS
+from noise2same.paper.provenance import provenance
 
 HERE = Path(__file__).parent
 FAIR: dict[str, Any] = {"from_scratch": True, "early_stop": False}

@@ -10,9 +10,9 @@ import tifffile
 from skimage import data
 
 from noise2same import Config, Denoiser
-from noise2same.metrics import psnr
-from noise2same.noise.synthesise import gaussian, poisson_gaussian
-from noise2same.report import before_after
+from noise2same.noise.synthetic import gaussian, poisson_gaussian
+from noise2same.quality.metrics import psnr
+from noise2same.quality.report import before_after
 
 
 def main() -> None:

@@ -18,14 +18,15 @@ import torch
 from careamics_peer import PATCH, Peer
 from torch.utils.flop_counter import FlopCounterMode
 
-from noise2same import Config, Denoiser, training
+from noise2same import Config, Denoiser
+from noise2same.data.patches import Patches
 from noise2same.device import lay_out
-from noise2same.masking import FILLS, stratified
-from noise2same.methods.method import Facts, mean_square
+from noise2same.methods.base import Facts, mean_square
+from noise2same.methods.masking import FILLS, stratified
 from noise2same.methods.noise2same import Noise2Same, root
-from noise2same.networks.engines import OpenVINO, folded
-from noise2same.patches import Patches
-from noise2same.prediction import predict
+from noise2same.prediction.engines import OpenVINO, folded
+from noise2same.prediction.predict import predict
+from noise2same.training import loop as training
 
 Row = dict[str, Any]
 PEER_FEATURES = 32

@@ -18,10 +18,11 @@ import torch
 from skimage import data
 from torch import nn
 
-from noise2same import Config, Denoiser, training
-from noise2same.metrics import psnr_affine
-from noise2same.noise.synthesise import gaussian, poisson_gaussian
-from noise2same.stopping import StopRule
+from noise2same import Config, Denoiser
+from noise2same.noise.synthetic import gaussian, poisson_gaussian
+from noise2same.quality.metrics import psnr_affine
+from noise2same.training import loop as training
+from noise2same.training.early_stopping import StopRule
 
 
 def synthetic(clean: Any, add: Callable[..., Any], *noise: float) -> tuple[Any, Any]:

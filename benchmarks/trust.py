@@ -16,11 +16,12 @@ import torch
 from numpy.typing import NDArray
 from scipy.ndimage import gaussian_filter
 
-from noise2same import Config, Denoiser, starter
-from noise2same.metrics import psnr, psnr_affine
+from noise2same import Config, Denoiser
+from noise2same.networks import pretrained as starter
 from noise2same.noise.diagnose import diagnose
-from noise2same.noise.synthesise import gaussian, poisson_gaussian
-from noise2same.trust import judge
+from noise2same.noise.synthetic import gaussian, poisson_gaussian
+from noise2same.quality.checks import judge
+from noise2same.quality.metrics import psnr, psnr_affine
 
 Image = NDArray[np.float32]
 Way = Callable[[Image], Image]

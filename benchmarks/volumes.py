@@ -18,9 +18,9 @@ from numpy.typing import NDArray
 from scipy import ndimage
 
 from noise2same import train
-from noise2same.metrics import psnr
 from noise2same.noise.diagnose import diagnose
-from noise2same.noise.synthesise import gaussian, poisson_gaussian
+from noise2same.noise.synthetic import gaussian, poisson_gaussian
+from noise2same.quality.metrics import psnr
 
 VOLUMES = ("neuron_25pct", "pollen", "spotmax_volume")
 PLANES, TRAINED, LEVELS = (2, 4, 8, 16), (2, 8), (0.05, 0.15, 0.5)

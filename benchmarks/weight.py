@@ -11,8 +11,8 @@ import record
 import torch
 
 from noise2same import Config, Denoiser
-from noise2same.datasets import DATASETS
-from noise2same.metrics import psnr_affine
+from noise2same.paper.datasets import DATASETS
+from noise2same.quality.metrics import psnr_affine
 
 SETS: dict[str, dict[str, Any]] = {
     "bsd68": {},

@@ -25,8 +25,8 @@ def data_dir() -> Path:
 @pytest.fixture
 def font() -> None:
     """Skip on machines without a font that has Chinese characters; CI, which installs one, must not."""
-    from noise2same.datasets.hanzi import find_font
     from noise2same.errors import InputError
+    from noise2same.paper.datasets.hanzi import find_font
 
     try:
         find_font()
@@ -39,7 +39,7 @@ def font() -> None:
 @pytest.fixture
 def run(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Callable[..., tuple[int, str, str]]:
     """Run the command line in this process: run("info", "m.safetensors") -> exit code, stdout, stderr."""
-    from noise2same.apps.cli import console, main
+    from noise2same.cli.main import console, main
 
     def call(*arguments: object) -> tuple[int, str, str]:
         monkeypatch.setattr("sys.argv", ["noise2same", *map(str, arguments)])
@@ -68,7 +68,7 @@ def trained(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture
 def interrupt(monkeypatch: pytest.MonkeyPatch) -> Callable[[int], None]:
     """Press Ctrl-C during the given step of the next training."""
-    from noise2same.training import Training
+    from noise2same.training.loop import Training
 
     step = Training.training_step
 

@@ -13,9 +13,9 @@ import numpy as np
 from skimage import data, restoration
 
 from noise2same.noise.diagnose import Diagnosis
-from noise2same.noise.synthesise import gaussian
-from noise2same.report import write_report
-from noise2same.trust import Check, Verdict
+from noise2same.noise.synthetic import gaussian
+from noise2same.quality.checks import Check, Verdict
+from noise2same.quality.report import write_report
 
 SIGMA = 25.0
 HISTORY = [

@@ -19,15 +19,15 @@ from scipy import ndimage
 from skimage import data
 
 import noise2same as n2s
-from noise2same import training_data
-from noise2same.apps.demo import volume
+from noise2same.cli.demo import volume
 from noise2same.config import Config
+from noise2same.data import training_data
 from noise2same.errors import InputError
 from noise2same.io import open_images
-from noise2same.masking import FILLS
-from noise2same.metrics import psnr
+from noise2same.methods.masking import FILLS
 from noise2same.model_file import read_model
-from noise2same.noise.synthesise import gaussian, poisson_gaussian
+from noise2same.noise.synthetic import gaussian, poisson_gaussian
+from noise2same.quality.metrics import psnr
 
 TINY = {"steps": 2, "features": 4, "batch": 2, "patch": 16, "patch_3d": (4, 8, 8)}
 
@@ -68,7 +68,7 @@ def test_learns_from_real_microscopy(data_dir):
     noisy = [imageio.imread(path)[:256, :256] for path in sorted((data_dir / "w2s24" / "avg1").glob("*"))[:6]]
     model = n2s.train(noisy, steps=120, features=16, progress=False)
     clean = imageio.imread(sorted((data_dir / "w2s24" / "avg400").glob("*"))[0])[:256, :256]
-    from noise2same.metrics import psnr_affine
+    from noise2same.quality.metrics import psnr_affine
 
     before, after = (psnr_affine(prediction=image, truth=clean) for image in (noisy[0], model.denoise(noisy[0])))
     assert after > before + 2

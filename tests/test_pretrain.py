@@ -13,8 +13,8 @@ import torch
 from skimage import data
 
 from noise2same import Denoiser
-from noise2same.metrics import psnr
-from noise2same.noise.synthesise import gaussian
+from noise2same.noise.synthetic import gaussian
+from noise2same.quality.metrics import psnr
 
 TOOL = Path(__file__).parents[1] / "tools" / "pretrain.py"
 

@@ -28,16 +28,16 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from noise2same import Config, Denoiser
+from noise2same.data.normalize import Normalization
 from noise2same.io import replacing
-from noise2same.metrics import psnr
 from noise2same.model_file import read_model
-from noise2same.noise.synthesise import gaussian, poisson_gaussian
-from noise2same.normalize import Normalization
-from noise2same.prediction import predict
+from noise2same.noise.synthetic import gaussian, poisson_gaussian
+from noise2same.prediction.predict import predict
+from noise2same.quality.metrics import psnr
 
 HERE = Path(__file__).parent
 LIST = HERE / "pretrain_pictures.csv"
-OUT = HERE.parent / "src" / "noise2same" / "starters"
+OUT = HERE.parent / "src" / "noise2same" / "networks" / "weights"
 AXES = {"grey": "YX", "colour": "YXC"}
 LUMA = np.float32([0.299, 0.587, 0.114])
 SHIPPED = ("brick", "coffee", "grass", "gravel", "immunohistochemistry", "moon", "rocket")  # with scikit-image

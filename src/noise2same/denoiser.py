@@ -16,21 +16,22 @@ import numpy as np
 import torch
 from torch import nn
 
-from noise2same import axes as ax
-from noise2same import io, methods, starter
+from noise2same import io, methods
 from noise2same.config import Config
+from noise2same.data import axes as ax
+from noise2same.data.normalize import Normalization
+from noise2same.data.training_data import prepare
 from noise2same.device import describe, pick
 from noise2same.errors import Diverged, InputError
 from noise2same.io import Input
 from noise2same.methods import Facts, Method
 from noise2same.model_file import Header, read_model, write_model
-from noise2same.networks.engines import ready
-from noise2same.normalize import Normalization
-from noise2same.prediction import predict, predict_whole
-from noise2same.training_data import prepare
+from noise2same.networks import pretrained as starter
+from noise2same.prediction.engines import ready
+from noise2same.prediction.predict import predict, predict_whole
 
 if TYPE_CHECKING:
-    from noise2same.trust import Verdict
+    from noise2same.quality.checks import Verdict
 
 SMALL = 2**20
 """Pixels of an image that is denoised in eight orientations unless told otherwise: seconds, even on a CPU."""
@@ -116,7 +117,7 @@ class Denoiser:
         """
         if self.config.minutes == 0:
             raise InputError("minutes=0 trains nothing: give it some minutes, or denoise without training.")
-        from noise2same import training  # Lightning takes seconds to import, and only training needs it
+        from noise2same.training import loop as training
 
         methods.check_target(self.config, given=target is not None)
         opened = io.open_images(images, axes)
@@ -280,7 +281,7 @@ class Denoiser:
         truth : path or array, optional
             The clean image, for PSNR and SSIM.
         """
-        from noise2same.result import look_at, write_report
+        from noise2same.quality.assess import look_at, write_report
 
         noisy, *_ = io.open_images(image, axes, fallback=self.axes)
         known = None if truth is None else io.open_images(truth, axes, fallback=self.axes)[0]

@@ -14,7 +14,7 @@ from safetensors.torch import save
 from torch import Tensor
 
 from noise2same import __version__, io
-from noise2same import axes as ax
+from noise2same.data import axes as ax
 from noise2same.errors import InputError
 
 FORMAT = 1

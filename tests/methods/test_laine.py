@@ -10,11 +10,11 @@ from torch.distributions import MultivariateNormal
 
 from noise2same import Denoiser, methods, train
 from noise2same.config import Config
+from noise2same.data.patches import Batch
 from noise2same.errors import InputError
 from noise2same.methods import Facts
 from noise2same.methods.laine import NARROWEST, Laine
-from noise2same.networks.engines import folded
-from noise2same.patches import Batch
+from noise2same.prediction.engines import folded
 
 SMALL = {
     "method": "laine",

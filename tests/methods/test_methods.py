@@ -11,10 +11,10 @@ import torch
 from skimage import data
 
 from noise2same import Config, Denoiser, train
+from noise2same.data.patches import Batch
 from noise2same.errors import InputError
 from noise2same.methods import METHODS, Facts, every
-from noise2same.metrics import psnr
-from noise2same.patches import Batch
+from noise2same.quality.metrics import psnr
 
 SMALL = {"features": 12, "levels": 2, "batch": 8, "patch": 32, "ema": 0.95, "progress": False}
 CLEAN = data.camera()[100:260, 200:360].astype(np.float32)

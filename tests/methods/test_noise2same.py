@@ -7,10 +7,10 @@ import torch
 from torch import nn
 
 from noise2same.config import Config
+from noise2same.data.patches import Batch
 from noise2same.methods import Facts
 from noise2same.methods.noise2same import Noise2Same, along, root
 from noise2same.networks.unet import UNet
-from noise2same.patches import Batch
 
 
 class Copy(nn.Module):

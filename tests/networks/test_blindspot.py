@@ -8,8 +8,8 @@ import pytest
 import torch
 
 from noise2same.networks.blindspot import BlindSpot, HalfPlane
-from noise2same.networks.engines import folded
-from noise2same.prediction import Tiles
+from noise2same.prediction.engines import folded
+from noise2same.prediction.predict import Tiles
 
 SIZES = [(13, 18), (16, 16), (7, 33), (1, 6), (5, 9, 11), (4, 8, 8), (1, 5, 7)]
 

@@ -6,8 +6,8 @@ import pytest
 import torch
 from scipy import ndimage
 
-from noise2same.networks.engines import folded
 from noise2same.networks.unet import BlurPool, UNet
+from noise2same.prediction.engines import folded
 
 KINDS = [{"block": "plain"}, {"block": "residual"}, {"block": "plain", "finest_skip": False, "blur_pool": True}]
 

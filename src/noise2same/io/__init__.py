@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from noise2same import axes as ax
+from noise2same.data import axes as ax
 from noise2same.errors import InputError
 from noise2same.io import formats
 from noise2same.io.formats import supported

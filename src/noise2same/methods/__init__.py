@@ -7,10 +7,10 @@ from importlib.metadata import entry_points
 
 from noise2same.config import Config
 from noise2same.errors import InputError
+from noise2same.methods.base import METHOD_SETTINGS, Facts, Method
 from noise2same.methods.classical import BM3D, NLM
 from noise2same.methods.laine import Laine
 from noise2same.methods.masked import Noise2Self, Noise2Void, Noise2Void2
-from noise2same.methods.method import METHOD_SETTINGS, Facts, Method
 from noise2same.methods.noise2same import Noise2Same
 from noise2same.methods.supervised import Noise2Noise, Noise2True
 

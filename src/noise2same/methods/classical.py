@@ -14,8 +14,8 @@ from numpy.typing import NDArray
 from skimage.restoration import denoise_nl_means
 
 from noise2same.errors import InputError
-from noise2same.methods.method import Method
-from noise2same.noise.estimate import noise_sigma
+from noise2same.methods.base import Method
+from noise2same.noise.level import noise_sigma
 
 # Of `denoise_nl_means`. 5 and 6 are those of scikit-image's example; on four pictures with σ of 10, 25 and 50, others
 # gain or lose tenths of a dB. In 3D, time goes with the cube of the distance, and 3 takes thrice as long to be worse.

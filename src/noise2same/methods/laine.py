@@ -10,10 +10,10 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from noise2same.config import Config
+from noise2same.data.patches import Batch
 from noise2same.errors import InputError
-from noise2same.methods.method import Facts, Method, by_channel, mean_square
+from noise2same.methods.base import Facts, Method, by_channel, mean_square
 from noise2same.networks.blindspot import BlindSpot
-from noise2same.patches import Batch
 
 DARKEST = 1e-3  # expected intensity below which Poisson noise is not taken to get any weaker, in normalised units
 FAINTEST = 1e-3  # level below which noise is not taken to fall, in normalised units

@@ -8,10 +8,10 @@ import torch
 from torch import Tensor, nn
 
 from noise2same.config import Config
-from noise2same.masking import fill_of, stratified
-from noise2same.methods.method import Facts, Method, mean_square
+from noise2same.data.patches import Batch
+from noise2same.methods.base import Facts, Method, mean_square
+from noise2same.methods.masking import fill_of, stratified
 from noise2same.networks.unet import UNet
-from noise2same.patches import Batch
 
 
 class Masked(Method):

@@ -10,13 +10,13 @@ import torch
 from torch import Tensor, nn
 
 from noise2same.config import Config
+from noise2same.data.patches import Batch
 from noise2same.errors import InputError
-from noise2same.masking import fill_of, stratified, surroundings, widened
-from noise2same.methods.method import METHOD_SETTINGS, Facts, Method, by_channel, channel_sums, mean_square
+from noise2same.methods.base import METHOD_SETTINGS, Facts, Method, by_channel, channel_sums, mean_square
+from noise2same.methods.masking import fill_of, stratified, surroundings, widened
 from noise2same.noise.diagnose import MODELS
 from noise2same.noise.simulate import draw
-from noise2same.patches import Batch
-from noise2same.risk import between, block_sums, covariance, covariance_of_draws, shared, small_change
+from noise2same.noise.sure import between, block_sums, covariance, covariance_of_draws, shared, small_change
 
 MOST = 0.97
 """Share of the noise in how far pixels are from what their neighbours tell, at most: those never tell all."""

@@ -5,8 +5,8 @@ from __future__ import annotations
 import torch
 from torch import Tensor, nn
 
-from noise2same.methods.method import Method, mean_square
-from noise2same.patches import Batch
+from noise2same.data.patches import Batch
+from noise2same.methods.base import Method, mean_square
 
 
 class Noise2True(Method):

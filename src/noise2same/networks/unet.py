@@ -10,7 +10,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from noise2same.padding import on_multiples
+from noise2same.data.padding import on_multiples
 
 Conv = nn.Conv2d | nn.Conv3d
 Up = nn.ConvTranspose2d | nn.ConvTranspose3d

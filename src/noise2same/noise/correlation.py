@@ -8,8 +8,8 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from noise2same.noise.estimate import Line, cuts
-from noise2same.normalize import fill_invalid
+from noise2same.data.normalize import fill_invalid
+from noise2same.noise.level import Line, cuts
 
 Array = NDArray[np.float64]
 

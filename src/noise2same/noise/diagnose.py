@@ -10,8 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from noise2same.noise.correlation import correlation, thinned
-from noise2same.noise.estimate import fit, measure
-from noise2same.noise.values import examine
+from noise2same.noise.defects import examine
+from noise2same.noise.level import fit, measure
 
 CONFIDENT = 0.5
 """From here on a Gaussian or Poisson–Gaussian noise model of the diagnosed level describes the noise."""

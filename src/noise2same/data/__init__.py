@@ -1,0 +1,1 @@
+"""Images as the network sees them: axes, normalization, patches."""

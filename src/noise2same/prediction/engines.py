@@ -1,0 +1,193 @@
+"""Networks made ready for prediction: batch norm folded, run by the fastest engine there is."""
+
+from __future__ import annotations
+
+import sys
+import warnings
+from copy import deepcopy
+from functools import cache
+from importlib.util import find_spec
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.nn.utils.fusion import fuse_conv_bn_eval
+
+from noise2same.data.padding import on_multiples
+from noise2same.device import is_out_of_memory, lay_out
+from noise2same.networks.unet import BlurPool, Conv, Norm, Residual, UNet
+
+WORTH_COMPILING = 2**30
+"""Pixels to denoise on a GPU from which on the half minute that compiling takes is won back; a guess, not measured."""
+
+
+def ready(network: nn.Module, device: torch.device, pixels: int = 0) -> nn.Module:
+    """Copy of a network for the prediction of so many pixels on `device`, run by the fastest engine that can."""
+    copy = lay_out(folded(network), device)
+    engine = choose(copy, device, pixels)
+    if engine is None:
+        return copy
+    try:
+        return engine(copy)
+    except Exception as error:  # of whatever kind: the network itself always works
+        tell_slower(engine.__name__, error)
+        return copy
+
+
+def choose(network: nn.Module, device: torch.device, pixels: int) -> type[nn.Module] | None:
+    """Engine to run a network with; None for the network as it is."""
+    if not isinstance(network, UNet):  # such as Laine's, which inverts matrices
+        return None
+    if device.type == "cuda":
+        return Compiled if pixels >= WORTH_COMPILING else Half
+    return OpenVINO if device.type == "cpu" and find_spec("openvino") else None
+
+
+def tell_slower(engine: str, error: Exception) -> None:
+    """Warn that an engine failed, in one line."""
+    reason = " ".join(str(error).split())[:100]
+    warnings.warn(f"{engine} cannot run this network ({reason}); PyTorch does, slower.", stacklevel=3)
+
+
+def folded(network: nn.Module) -> nn.Module:
+    """Copy in evaluation mode, each batch norm that follows a convolution folded into its weights."""
+    network = deepcopy(network).eval().requires_grad_(False)
+    for sequence in [module for module in network.modules() if isinstance(module, nn.Sequential)]:
+        for i in range(len(sequence) - 1):
+            first, second = sequence[i], sequence[i + 1]
+            if isinstance(first, Conv) and isinstance(second, Norm):
+                sequence[i], sequence[i + 1] = fuse_conv_bn_eval(first, second), nn.Identity()
+    return network
+
+
+class Half(nn.Module):
+    """A network in mixed half precision: 11 bits a number, so that results agree to a thousandth of the range."""
+
+    def __init__(self, network: UNet) -> None:
+        super().__init__()
+        self.network: Any = network
+        self.multiple = network.multiple
+
+    def forward(self, x: Tensor) -> Tensor:
+        with torch.autocast(x.device.type, torch.float16):
+            return self.network(x).float()
+
+
+class Compiled(Half):
+    """As `Half`, compiled by PyTorch at its first call for any number and size of images, where that works."""
+
+    def __init__(self, network: UNet) -> None:
+        super().__init__(network)
+        self.plain, self.compiles = network, True
+        self.network = torch.compile(network, dynamic=True)
+
+    def forward(self, x: Tensor) -> Tensor:
+        try:
+            return super().forward(x)
+        except Exception as error:
+            if not self.compiles or is_out_of_memory(error):
+                raise
+            tell_slower("torch.compile", error)
+            self.network, self.compiles = self.plain, False
+            return super().forward(x)
+
+
+class OpenVINO(nn.Module):
+    """A folded U-Net whose layers are compiled for the CPU in full precision, for any number and size of images.
+
+    Its default precision is bfloat16 on processors that claim to have it, which some do in vain. The graph is written
+    down operation by operation, because `openvino.convert_model` needs a traced copy of the network.
+    """
+
+    def __init__(self, network: UNet) -> None:
+        super().__init__()
+        openvino = import_openvino()
+        self.multiple, self.base = network.multiple, network.base
+        self.ops, self.dims = openvino.opset13, len(network.multiple)
+        image = self.ops.parameter([-1, network.channels, *(-1,) * self.dims], name="image")
+        model = openvino.Model([self.unet(network, image)], [image])
+        options = {"INFERENCE_PRECISION_HINT": "f32", "INFERENCE_NUM_THREADS": torch.get_num_threads()}
+        self.compiled = core().compile_model(model, "CPU", options)
+
+    def forward(self, x: Tensor) -> Tensor:
+        """As of `UNet`."""
+        y = on_multiples(self.layers, x, self.multiple)
+        return y if self.base is None else y + self.base(x)
+
+    def layers(self, x: Tensor) -> Tensor:
+        return torch.from_numpy(self.compiled(x.contiguous().numpy())[0])
+
+    def unet(self, network: UNet, x: Any) -> Any:
+        """Output of the layers for the input `x`, as in `UNet.layers`."""
+        x = self.module(network.encoder[0], self.module(network.stem, x))
+        kept = []
+        for down, encode, skip in zip(network.down, network.encoder[1:], network.skips, strict=True):
+            kept.append([x] if skip else [])
+            x = self.module(encode, self.module(down, x))
+        for up, decode in zip(reversed(network.up), reversed(network.decoder), strict=True):
+            x = self.module(decode, self.ops.concat([self.module(up, x), *kept.pop()], 1))
+        return self.module(network.head, x)
+
+    def module(self, module: nn.Module, x: Any) -> Any:
+        """Output of one module for the input `x`."""
+        ops, dims = self.ops, self.dims
+        match module:
+            case nn.Sequential():
+                for inner in module:
+                    x = self.module(inner, x)
+                return x
+            case nn.Identity():
+                return x
+            case nn.ReLU():
+                return ops.relu(x)
+            case Residual():
+                return ops.add(self.module(module.shortcut, x), self.module(module.branch, x))
+            case nn.Conv2d() | nn.Conv3d():
+                pads = list(module.padding)
+                y = ops.convolution(x, array(module.weight), list(module.stride), pads, pads, list(module.dilation))
+                return self.biased(y, module.bias)
+            case nn.ConvTranspose2d() | nn.ConvTranspose3d():
+                y = ops.convolution_backprop_data(x, array(module.weight), list(module.stride))
+                return self.biased(y, module.bias)
+            case nn.BatchNorm2d() | nn.BatchNorm3d():  # scale · x + shift
+                values = torch.arange(2.0).reshape(2, *(1,) * (dims + 1)).expand(2, module.num_features, *(1,) * dims)
+                shift, both = module(values).split(1)
+                return ops.add(ops.multiply(x, array(both - shift)), array(shift))
+            case nn.MaxPool2d() | nn.MaxPool3d():
+                twice, none = [2] * dims, [0] * dims
+                return ops.max_pool(x, twice, [1] * dims, none, none, twice).output(0)
+            case BlurPool():
+                none, once = [0] * dims, [1] * dims
+                pad = ops.pad(x, [0, 0, *none], [0, 0, *once], "edge")
+                largest = ops.max_pool(pad, once, once, none, none, [2] * dims).output(0)
+                pad = ops.pad(largest, [0, 0, *once], [0, 0, *once], "edge")
+                channels = largest.get_partial_shape()[1].get_length()
+                kernel = array(module.kernel.expand(channels, *module.kernel.shape[1:]).unsqueeze(1))
+                return ops.group_convolution(pad, kernel, [2] * dims, none, none, once)
+        raise NotImplementedError(type(module).__name__)  # which `ready` answers with PyTorch
+
+    def biased(self, x: Any, bias: Tensor | None) -> Any:
+        """`x` and one value more for each channel."""
+        return x if bias is None else self.ops.add(x, array(bias.reshape(1, -1, *(1,) * self.dims)))
+
+
+@cache
+def core() -> Any:
+    """OpenVINO itself, once for all networks."""
+    return import_openvino().Core()
+
+
+def import_openvino() -> Any:
+    """OpenVINO without its telemetry, which would tell Google Analytics of the import and write an ID to the home.
+
+    OpenVINO has a stub for installations that lack the package `openvino_telemetry`. This process is made to lack it.
+    """
+    sys.modules["openvino_telemetry"] = None  # type: ignore[assignment] # so that its import fails
+    import openvino
+
+    return openvino
+
+
+def array(weights: Tensor) -> Any:
+    """Weights as OpenVINO takes them."""
+    return weights.detach().contiguous().numpy()

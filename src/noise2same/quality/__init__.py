@@ -1,0 +1,1 @@
+"""How good a result is, with and without a clean image."""

@@ -1,0 +1,250 @@
+"""The report as one HTML page, which holds all of its pictures."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import partial
+from html import escape
+from importlib.resources import files
+from string import Template
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from noise2same.noise.describe import paragraph
+from noise2same.quality.report import charts
+from noise2same.quality.report.pictures import Picture, around_zero, data_uri, fitted, orthogonal, picture
+from noise2same.quality.report.views import Views, Zoom, grey_range
+
+if TYPE_CHECKING:
+    from noise2same.noise.diagnose import Diagnosis
+    from noise2same.quality.checks import Check, Verdict
+
+HEADLINES = {
+    "trust": "Trust this result",
+    "check": "Check this result before you use it",
+    "do not trust": "Do not trust this result",
+}
+SIGNS = {"do not trust": "✕", "check": "!", "trust": "✓"}
+"""The worst first."""
+SERIES = {"S": "samples", "T": "time points"}
+HALF_WIDTH = 768
+"""Longest side in pixels of a picture that takes half of the page's width."""
+FEW_PIXELS = 512
+"""Pictures with shorter sides are magnified without smoothing."""
+
+
+def page(
+    views: Views,
+    diagnosis: Diagnosis,
+    verdict: Verdict,
+    settings: Mapping[str, Any],
+    training: Mapping[str, Any],
+    scores: Mapping[str, tuple[float, float]],
+) -> str:
+    """HTML of the whole report. `scores`: before and after, by name; others as for `write_report`."""
+    template = Template(files("noise2same.quality.report").joinpath("page.html").read_text(encoding="utf-8"))
+    return template.substitute(
+        title=escape(f"{verdict.word.capitalize()} – noise2same report"),
+        word_class=_css(verdict.word),
+        headline=HEADLINES[verdict.word],
+        reason=escape(verdict.reason),
+        numbers=_numbers(verdict, scores),
+        checks=_checks(verdict),
+        slider=_slider(views),
+        zooms="".join(_zoom(views, zoom) for zoom in views.zooms),
+        projections=_projections(views),
+        residual=_residual(views),
+        noise=_noise(views, diagnosis),
+        training=_training(training.get("history") or []),
+        settings=_settings(views, settings, training),
+    )
+
+
+def _css(word: str) -> str:
+    return word.replace(" ", "-")
+
+
+def _numbers(verdict: Verdict, scores: Mapping[str, tuple[float, float]]) -> str:
+    items = []
+    if verdict.psnr is not None:
+        value, low, high = verdict.psnr
+        items.append(("Estimated PSNR", f"{value:.1f} dB <small>95 % sure: {low:.1f} to {high:.1f} dB</small>"))
+    for name, (before, after) in scores.items():
+        digits, unit = (2, " dB") if name == "psnr" else (3, "")
+        text = f"{after:.{digits}f}{unit} <small>noisy: {before:.{digits}f}{unit}</small>"
+        items.append((f"{name.upper()} against the truth", text))
+    rows = "".join(f"<div><dt>{name}</dt><dd>{text}</dd></div>" for name, text in items)
+    return f'<dl class="numbers">{rows}</dl>' if rows else ""
+
+
+def _checks(verdict: Verdict) -> str:
+    ordered = sorted(verdict.checks, key=lambda check: list(SIGNS).index(check.word))
+    if not ordered:
+        return ""
+    return f'<section aria-label="Checks"><ul class="checks">{"".join(map(_check, ordered))}</ul></section>'
+
+
+def _check(check: Check) -> str:
+    return (
+        f'<li class="{_css(check.word)}"><span class="sign" role="img" aria-label="{check.word}">'
+        f'{SIGNS[check.word]}</span><strong class="name">{escape(check.name)}</strong><p>{escape(check.sentence)}</p>'
+        f"<small>measured {_value(check.value)}, limit {_value(check.limit)}</small></li>"
+    )
+
+
+def _img(image: Picture, alt: str, *, lossless: bool = False, classes: str = "") -> str:
+    height, width = image.shape[:2]
+    if max(height, width) < FEW_PIXELS:
+        classes += " pixels"
+    return (
+        f'<img src="{data_uri(image, lossless=lossless)}" alt="{escape(alt)}" width="{width}" height="{height}" '
+        f'class="{classes}" draggable="false">'
+    )
+
+
+def _slider(views: Views) -> str:
+    height, width = views.clean.shape[:2]
+    before, after = (picture(fitted(plane), views.grey) for plane in (views.noisy, views.clean))
+    scale = width / after.shape[1]
+    smaller = f"Shown {scale:.1f} times smaller than it is, which hides some of the noise. " if scale > 1 else ""
+    return f"""<figure class="slider" style="--ratio: {width / height:.4f}">
+<div class="compare" id="compare">
+{_img(after, "The denoised image")}
+{_img(before, "The noisy image", classes="before")}
+{"".join(_mark(zoom, height, width) for zoom in views.zooms)}
+<span class="tag left">noisy</span><span class="tag right">denoised</span><span class="line"></span>
+</div>
+<input type="range" id="split" min="0" max="100" step="0.5" value="50" aria-label="Part that shows the noisy image">
+<figcaption>{_what(views)}{smaller}Drag over the image, or use the arrow keys on the slider.</figcaption>
+</figure>"""
+
+
+def _mark(zoom: Zoom, height: int, width: int) -> str:
+    rows, columns = zoom.box
+    place = {
+        "left": columns.start / width,
+        "top": rows.start / height,
+        "width": (columns.stop - columns.start) / width,
+        "height": (rows.stop - rows.start) / height,
+    }
+    style = "; ".join(f"{name}: {share:.3%}" for name, share in place.items())
+    return f'<span class="mark" style="{style}"><b>{zoom.letter}</b></span>'
+
+
+def _what(views: Views) -> str:
+    """What of the image is shown, if it is not all."""
+    sizes = dict(zip(views.axes, views.shape, strict=True))
+    parts = [f"the first of {sizes[letter]} {name}" for letter, name in SERIES.items() if sizes.get(letter, 1) > 1]
+    if "Z" in sizes:
+        parts.append("the middle slice")
+    if sizes.get("C") == 2:
+        parts.append("two channels in magenta and green")
+    if sizes.get("C", 1) > 3:
+        parts.append(f"the first three of {sizes['C']} channels in red, green and blue")
+    return f"This is {', '.join(parts)}. " if parts else ""
+
+
+def _zoom(views: Views, zoom: Zoom) -> str:
+    shown = {name: picture(plane[zoom.box], views.grey) for name, plane in views.images().items()}
+    shown["removed"] = picture(views.residual[zoom.box], around_zero(views.residual))
+    figures = "".join(
+        f"<figure>{_img(image, f'Zoom {zoom.letter}, {name}', lossless=True)}<figcaption>{name}</figcaption></figure>"
+        for name, image in shown.items()
+    )
+    four = " four" if len(shown) == 4 else ""
+    return f"""<h3>{zoom.letter}: {zoom.why}</h3>
+<div class="zoom{four}" style="--count: {len(shown)}">{figures}</div>"""
+
+
+def _projections(views: Views) -> str:
+    if not views.projections:
+        return ""
+    grey = grey_range(views.projections["denoised"]["XY"])
+    figures = ""
+    for name, parts in views.projections.items():
+        whole, repeats = orthogonal(parts, np.mean(grey, axis=0, dtype=np.float32))
+        stretched = f"; Z is stretched {repeats} times" if repeats > 1 else ""
+        alt = f"Maximum projections of the {name} volume on XY, on YZ at the right and on XZ below"
+        image = _img(picture(fitted(whole, HALF_WIDTH), grey), alt)
+        figures += f"<figure>{image}<figcaption>{name}{stretched}</figcaption></figure>"
+    return f'<h3>Maximum projections: XY, with YZ at its right and XZ below</h3><div class="pair">{figures}</div>'
+
+
+def _residual(views: Views) -> str:
+    shown = fitted(views.residual, HALF_WIDTH)
+    grey = around_zero(shown)
+    image = _img(picture(shown, grey), "What was removed, noisy minus denoised")
+    spread = ", ".join(f"{value:.3g}" for value in grey[1][:3])
+    correlation = charts.svg(
+        partial(charts.draw_autocorrelation, residual=views.relative), "Autocorrelation of what was removed, as a map"
+    )
+    histogram = charts.svg(
+        partial(charts.draw_histogram, relative=views.relative), "Histogram of what was removed, and of noise alone"
+    )
+    return f"""<div class="columns">
+<figure>{image}<figcaption>Mid-grey is 0, black and white are −/+ {spread}.</figcaption></figure>
+<figure>{correlation}<figcaption>How alike removed values are at a distance: colour beside the centre means that
+neighbours were removed together, as correlated noise or lost structure is.</figcaption></figure>
+<figure>{histogram}<figcaption>Narrower than the line: noise is left in the image. Wider: more than noise was
+removed.</figcaption></figure>
+</div>"""
+
+
+def _noise(views: Views, diagnosis: Diagnosis) -> str:
+    if diagnosis.sigma == 0:
+        return f"<p>{escape(diagnosis.advice)}</p>"
+    variance = charts.svg(
+        partial(charts.draw_variance, diagnosis=diagnosis, views=views), "Variance of the noise against intensity"
+    )
+    correlation = charts.svg(
+        partial(charts.draw_correlation, correlation=diagnosis.correlation), "Correlation of the noise along each axis"
+    )
+    return f"""<p>{escape(paragraph(diagnosis))}</p>
+<div class="pair">
+<figure>{variance}<figcaption>The line is the noise as estimated from flat places of the noisy image; the dots are what
+was removed. Dots under the line are noise left behind, dots above it are lost signal.</figcaption></figure>
+<figure>{correlation}<figcaption>1 at distance 0. Noise that is independent from pixel to pixel is at 0 everywhere
+else.</figcaption></figure>
+</div>"""
+
+
+def _training(history: list[Mapping[str, Any]]) -> str:
+    curves = charts.curves_of(history)
+    if not curves:
+        return ""
+    chart = charts.svg(partial(charts.draw_training, curves=curves), f"Curves of {', '.join(curves)} over the training")
+    return f"""<section aria-labelledby="training-title">
+<h2 id="training-title">Training</h2>
+<div class="pair"><figure>{chart}<figcaption>Terms of the loss, and the error against the unknown clean image where it
+could be estimated, in squared standard deviations of the image.</figcaption></figure></div>
+</section>"""
+
+
+def _settings(views: Views, settings: Mapping[str, Any], training: Mapping[str, Any]) -> str:
+    image = {"shape": " × ".join(map(str, views.shape)), "axes": views.axes, "pixel type": views.dtype}
+    known = {name: value for name, value in training.items() if name != "history"}
+    groups = {"Shown here": image, "Training": known, "Settings": settings}
+    return "".join(f"<h3>{title}</h3><table>{_rows(group)}</table>" for title, group in groups.items() if group)
+
+
+def _rows(group: Mapping[str, Any]) -> str:
+    return "".join(
+        f'<tr><th scope="row">{escape(str(name).replace("_", " "))}</th><td>{escape(_value(value))}</td></tr>'
+        for name, value in group.items()
+    )
+
+
+def _value(value: Any) -> str:
+    """A value for a person to read."""
+    if value is None:
+        return "–"
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, float):
+        return f"{value:.4g}"
+    if isinstance(value, Mapping):
+        return ", ".join(f"{name} {_value(item)}" for name, item in value.items()) or "–"
+    if isinstance(value, list | tuple):
+        return ", ".join(map(_value, value)) or "–"
+    return str(value)

@@ -1,0 +1,1 @@
+"""The training loop, when it ends, and what it reports."""
