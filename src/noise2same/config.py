@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable
 from difflib import get_close_matches
-from typing import Annotated, Any, Literal, get_args
+from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_serializer, model_validator
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
 from noise2same.errors import InputError
 
@@ -41,8 +40,7 @@ PRESETS: dict[str, dict[str, Any]] = {
 }
 """What each preset changes. The defaults below are the "fast" preset, measured in `benchmarks/presets.md`."""
 
-NoiseModelName = Literal["auto", "none", "gaussian", "poisson", "poisson-gaussian", "impulse", "simulated"]
-"""The noise models that have a name; "simulated" stands for a function or file that is not known any more."""
+NoiseModelName = Literal["auto", "none", "gaussian", "poisson", "poisson-gaussian", "impulse"]
 
 
 class Config(BaseModel):
@@ -74,11 +72,7 @@ class Config(BaseModel):
         ),
     ] = "along"
     noise_model: Annotated[
-        NoiseModelName | Annotated[str, Field(pattern=r"\.py$")] | Callable[..., Any],
-        Field(
-            description="Kind of noise, for methods that can use it; auto: what the images show. Or a .py file with a "
-            "function sample(clean) that returns a noisy image."
-        ),
+        NoiseModelName, Field(description="Kind of noise, for methods that can use it; auto: what the images show.")
     ] = "auto"
     gain: Annotated[
         float | None,
@@ -194,18 +188,10 @@ class Config(BaseModel):
             raise ValueError("patch_3d is Z, Y and X, all positive, with Y equal to X")
         return self
 
-    @field_serializer("noise_model")
-    def _without_functions(self, model: Any) -> str:
-        return model if model in get_args(NoiseModelName) else "simulated"
-
     @classmethod
     def from_header(cls, fields: dict[str, Any]) -> Config:
-        """Config from the header of a model file. Nothing that it names is opened or run later.
-
-        A noise model that is a file becomes "simulated". Settings that this version does not have are left out.
-        """
-        config = cls(**{name: fields[name] for name in cls.model_fields.keys() & fields})
-        return config.model_copy(update={"noise_model": config.model_dump()["noise_model"]})
+        """Config from the header of a model file; settings that this version does not have are left out."""
+        return cls(**{name: fields[name] for name in cls.model_fields.keys() & fields})
 
     @classmethod
     def of(cls, **options: Any) -> Config:
@@ -223,7 +209,6 @@ class Config(BaseModel):
             # one problem for each type that would do
             wanted = [first["msg"], *(one["msg"] for one in others if one["loc"][:1] == first["loc"][:1] != one["loc"])]
             what = " or ".join(wanted).replace("Input should be ", "").replace("Field required", "longer")
-            what = what.replace(r"String should match pattern '\.py$'", "a .py file").replace("callable", "a function")
             near = get_close_matches(str(options[name]), re.findall("'(.+?)'", what), n=1)
             meant = f" Did you mean {near[0]}?" if near else ""
             raise InputError(f"{name}={options[name]}: it should be {what}.{meant}") from None

@@ -54,7 +54,6 @@ def test_poisson_noise_has_no_variance_where_there_is_no_light():
         ({"noise_model": "poisson"}, "negative at the images' mean, which is -60"),
         ({"noise_model": "poisson", "gain": 4.0}, "negative"),
         ({"noise_model": "poisson-gaussian", "gain": 4.0, "sigma": 1.0}, "negative"),
-        ({"noise_model": "simulated"}, "give noise_model again"),
         ({"noise_model": "nowhere.py"}, "nowhere.py: there is no such file"),
     ],
 )

@@ -57,9 +57,7 @@ def keep_good(denoiser: Denoiser, model: Path, checkpoint: Path) -> str:
 
 def keep_network(model: Path, trained: Config, wanted: Config) -> Config:
     """Settings for training a model further: those it was trained with, but for what is wanted and can change."""
-    fields = ["method", "block", "features", "levels"]
-    if trained.noise_model != "simulated" or "noise_model" not in wanted.model_fields_set:  # which is given again
-        fields.append("noise_model")
+    fields = ["method", "block", "features", "levels", "noise_model"]
     for name in fields:
         if name in wanted.model_fields_set and getattr(wanted, name) != getattr(trained, name):
             raise InputError(f"{model} was made with {name}={getattr(trained, name)}, which cannot change in a resume.")

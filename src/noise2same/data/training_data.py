@@ -7,7 +7,6 @@ import warnings
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import product
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -23,7 +22,6 @@ from noise2same.io import Image
 from noise2same.methods import Facts
 from noise2same.noise.diagnose import Diagnosis, diagnose
 from noise2same.noise.level import NoiseLevel, noise_level
-from noise2same.noise.simulate import Simulator, check, load
 
 PIXELS = 2**28
 """Larger training sets are represented by about this many values, taken as evenly spread boxes."""
@@ -51,8 +49,6 @@ class TrainingData:
     """Level of the noise in each channel in normalised units, told by the user or estimated."""
     diagnosis: Diagnosis
     """What the noise looks like."""
-    simulator: Simulator | None
-    """What draws the noise, if the user has a function for it."""
     strengths: list[float] | None = None
     """Variance of the noise in each slab as a share of what `noise` says; None if it is the same in all."""
 
@@ -80,7 +76,6 @@ class TrainingData:
             # where strength differs, so may what pixels share
             usable=self.diagnosis.usable and not (self.strengths and self.diagnosis.correlated),
             correlation=self.diagnosis.shared(),
-            simulator=self.simulator,
             normalization=self.normalization,
         )
 
@@ -128,7 +123,6 @@ def prepare(images: list[Image], config: Config, targets: list[Image] | None = N
         pooled,
         noise,
         diagnosis,
-        simulator_of(config, filled[0]),
         None if told else strengths_of(slabs, noise, correlated=overall.correlated),
     )
 
@@ -224,18 +218,6 @@ def _strength(slab: NDArray[np.float32], noise: NoiseLevel, correlated: bool) ->
     usual = np.maximum(level**2 + slope * middle, 1e-2 * level**2).mean()
     sigma = [one["sigma"] for one in diagnose([slab]).channels] if correlated else noise_level(slab).sigma
     return max(float(np.mean(np.square(sigma)) / usual), 1e-2)
-
-
-def simulator_of(config: Config, images: NDArray[Any]) -> Simulator | None:
-    """The function that simulates the noise, if that is the noise model, tried out on images of their own kind."""
-    model = config.noise_model
-    if model == "simulated":
-        raise InputError("The noise model was a function or file, which no model keeps: give noise_model again.")
-    if isinstance(model, str) and not model.endswith(".py"):
-        return None
-    sample = load(Path(model).expanduser()) if isinstance(model, str) else model
-    check(sample, images.astype(np.float32))
-    return sample
 
 
 def _tensors(arrays: Sequence[NDArray[Any]]) -> list[torch.Tensor]:

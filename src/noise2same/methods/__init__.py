@@ -44,11 +44,10 @@ def find(config: Config) -> type[Method]:
         meant = f" did you mean {near[0]}?" if near else ""
         raise InputError(f"There is no method '{name}':{meant} There are {', '.join(methods)}.")
     method = methods[name]
-    told = config.noise_model
-    model = told if isinstance(told, str) and not told.endswith(".py") else "simulated"
+    model = config.noise_model
     if model not in method.noise_models:
         able = [other for other, its in methods.items() if model in its.noise_models]
-        raise InputError(f"{name} cannot use the noise model {told}; {' and '.join(able)} can.")
+        raise InputError(f"{name} cannot use the noise model {model}; {' and '.join(able)} can.")
     default = Config(preset=config.preset, method=name)
     for setting in METHOD_SETTINGS:
         if setting not in method.settings and getattr(config, setting) != getattr(default, setting):

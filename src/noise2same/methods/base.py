@@ -15,7 +15,7 @@ from noise2same.data.normalize import Normalization
 from noise2same.data.patches import Batch
 from noise2same.errors import InputError
 from noise2same.networks.unet import UNet
-from noise2same.noise.simulate import Simulator
+from noise2same.noise.model import NoiseModel
 
 
 @dataclass(frozen=True)
@@ -42,19 +42,23 @@ class Facts:
     """Whether a noise model is better to train by than the level of the noise alone."""
     correlation: tuple[tuple[float, ...], ...] = ()
     """Of the noise along each spatial axis at the lags 1, 2, ... as far as there is any; empty if it is independent."""
-    simulator: Simulator | None = None
-    """What draws the noise, in the images' own units, if the user has a function for it."""
     normalization: Normalization = field(default_factory=lambda: Normalization((0.0,), (1.0,)))
     """What the images were normalised with."""
+
+    @property
+    def noise(self) -> NoiseModel:
+        """The noise in normalised units."""
+        offsets = tuple(s**2 for s in self.sigma)
+        slopes = self.slope if len(self.slope) == len(offsets) else self.slope * len(offsets)
+        none, one = (0.0,) * len(offsets), (1.0,) * len(offsets)
+        return NoiseModel(slopes, offsets, none, one, self.correlation, self.kind)
 
     def variance(self, image: Tensor, strength: Tensor | None = None) -> Tensor:
         """Variance of the noise at each pixel of images, (B, C, [Z,] Y, X), in some of which it is stronger (`Batch`).
 
         Its mean in each channel is σ², because the mean of all images is 0.
         """
-        level = by_channel(self.sigma, image).square()
-        usual = torch.maximum(level + by_channel(self.slope, image) * image, 1e-2 * level + 1e-6)
-        return usual if strength is None else strength * usual
+        return self.noise.variance(image, strength)
 
 
 class Method:
@@ -75,7 +79,7 @@ class Method:
     settings: ClassVar[frozenset[str]] = frozenset()
     """Which of `METHOD_SETTINGS` it reads; another one that is set is an error."""
     noise_models: ClassVar[tuple[str, ...]] = ("auto", "none")
-    """Those it can be told; "simulated" stands for a file or function."""
+    """Those it can be told."""
     dims: ClassVar[tuple[int, ...]] = (2, 3)
     supervised: ClassVar[bool] = False
     """Whether it learns to predict target images."""

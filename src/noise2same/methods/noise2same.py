@@ -5,18 +5,16 @@ from __future__ import annotations
 import math
 from dataclasses import replace
 
-import numpy as np
 import torch
 from torch import Tensor, nn
 
 from noise2same.config import Config
 from noise2same.data.patches import Batch
 from noise2same.errors import InputError
-from noise2same.methods.base import METHOD_SETTINGS, Facts, Method, by_channel, channel_sums, mean_square
+from noise2same.methods.base import METHOD_SETTINGS, Facts, Method, channel_sums, mean_square
 from noise2same.methods.masking import fill_of, stratified, surroundings, widened
 from noise2same.noise.diagnose import MODELS
-from noise2same.noise.simulate import draw
-from noise2same.noise.sure import between, block_sums, covariance, covariance_of_draws, shared, small_change
+from noise2same.noise.sure import block_sums, covariance, mean_positive_covariance, midpoint_variance, perturb
 
 MOST = 0.97
 """Share of the noise in how far pixels are from what their neighbours tell, at most: those never tell all."""
@@ -57,7 +55,7 @@ class Noise2Same(Method):
 
     when = "the default: no clean images, no pairs, no noise model"
     settings = frozenset(METHOD_SETTINGS) - {"alpha"}
-    noise_models = ("auto", "none", *MODELS, "simulated")
+    noise_models = ("auto", "none", *MODELS)
 
     def __init__(self, config: Config, facts: Facts) -> None:
         super().__init__(config, facts)
@@ -68,7 +66,7 @@ class Noise2Same(Method):
         self.knows = model in MODELS or (model == "auto" and plain and facts.usable)
         """Whether the covariance is computed from level and kind of the noise, and not bounded."""
         auto = config.lambda_inv == "auto"
-        alike = facts.simulator is None and facts.kind not in ("impulse", "unknown")  # to what the starter has seen
+        alike = facts.kind not in ("impulse", "unknown")  # to what the starter has seen
         self.adapts = self.knows or (auto and config.invariance == "along" and alike)
         weights = [min(max(2 * sigma, 1e-3), 2.0) for sigma in facts.sigma] if auto else [float(config.lambda_inv)]
         self.lambda_inv = tuple(weights)
@@ -84,8 +82,6 @@ class Noise2Same(Method):
         told, shared = self.config.noise_model, ""
         if any(self.extent):
             shared = f", shared over {' × '.join(str(reach + 1) for reach in self.extent)} pixels"
-        if self.facts.simulator is not None:
-            return "; noise as the noise model simulates it"
         if self.knows:
             kind, how = (self.facts.kind, "as the images show") if told == "auto" else (told, "as told")
             return f"; {kind} noise{shared}, {how}"
@@ -100,8 +96,6 @@ class Noise2Same(Method):
         """
         if self.knows:
             return self._of_responses(network, batch, generator)
-        if self.facts.simulator is not None:
-            return self._of_draws(network, batch, generator)
         return (self._bounded if self.config.invariance == "whole" else self._along)(network, batch, generator)
 
     def _bounded(self, network: nn.Module, batch: Batch, generator: torch.Generator) -> dict[str, Tensor]:
@@ -160,39 +154,12 @@ class Noise2Same(Method):
         return self.bound.variance(output.detach(), strength if self.config.lambda_inv == "auto" else None)
 
     def _of_responses(self, network: nn.Module, batch: Batch, generator: torch.Generator) -> dict[str, Tensor]:
-        """The covariance of output and noise of a known kind and level, by Stein's identity (`risk.py`).
-
-        How skewed photon noise is, pixels tell that are not trained on, if there are any. What pays where the variance
-        is overestimated, to move against the noise, does not pay: the best output never does.
-        """
+        """The covariance of output and noise of a known kind and level, by Stein's identity (`noise.sure`)."""
         x, f_x = batch.x, network(batch.x)
-        honest = batch.valid if batch.held is None else batch.held
-        middle = between(x, f_x.detach(), by_channel(self.facts.slope, x), honest)
-        variance = self.facts.variance(middle, batch.strength)
-        change = small_change(variance, batch.valid, generator)
+        variance = midpoint_variance(self.facts.noise, x, f_x.detach(), batch.strength)
         correlation = self.facts.correlation if any(self.extent) else ()
-        response = network(x + shared(change, variance, correlation)) - f_x
-        term = covariance(change, response, variance.mean(), positive=True)
-        return {"reconstruction": mean_square(f_x - x, batch.valid), "covariance": 2 * term}
-
-    def _of_draws(self, network: nn.Module, batch: Batch, generator: torch.Generator) -> dict[str, Tensor]:
-        """The covariance of output and noise, from noise drawn anew around the output (`risk.py`).
-
-        Twice: the noise that is there already is in the output too, so that a new draw around it differs from the old
-        one by less than two draws do.
-        """
-        assert self.facts.simulator is not None
-        x, scale = batch.x, self.facts.normalization
-        f_x = network(x)
-        known = f_x.detach().clamp(self.facts.low, self.facts.high)  # photons are never fewer than none
-        clean = scale.undo(known.cpu().numpy(), np.dtype(np.float32))
-        j = stratified(x.shape, self.density, generator)
-        if batch.valid is not None:
-            j &= batch.valid
-        noisy = [torch.from_numpy(scale.apply(draw(self.facts.simulator, clean))).to(x.device) for _ in range(2)]
-        one, other = (torch.where(j, values, x) for values in noisy)
-        f_one, f_other = network(torch.cat([one, other])).chunk(2)
-        term = covariance_of_draws(one, f_one, other, f_other, j)
+        change, perturbation = perturb(variance, correlation, batch.valid, generator)
+        term = mean_positive_covariance(covariance(change, network(x + perturbation) - f_x), batch.valid)
         return {"reconstruction": mean_square(f_x - x, batch.valid), "covariance": 2 * term}
 
 

@@ -1,1 +1,1 @@
-"""Noise: added to clean images (`synthesise`, `simulate`), measured on noisy ones (`estimate`, `diagnose`)."""
+"""Noise: what it is (`model`), measured on noisy images (`diagnose`), added to clean ones (`synthetic`)."""

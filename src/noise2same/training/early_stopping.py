@@ -10,8 +10,8 @@ import torch
 from torch import Tensor, nn
 
 from noise2same.data.patches import Patches
-from noise2same.methods.base import Facts, by_channel, channel_sums
-from noise2same.noise.sure import between, shared, small_change
+from noise2same.methods.base import Facts, channel_sums
+from noise2same.noise.sure import covariance, midpoint_variance, perturb
 
 BATCHES = 32
 """How many batches of patches the error is estimated on, always the same ones."""
@@ -62,14 +62,12 @@ class StopRule:
         generator = torch.Generator(patches.device).manual_seed(seed)
         self.batches = [patches.draw(generator, held=True) for _ in range(BATCHES)]
         self.variances = [facts.variance(batch.x, batch.strength) for batch in self.batches]
-        self.changes = [
-            small_change(variance, batch.valid, generator)
+        drawn = [
+            perturb(variance, facts.correlation, batch.valid, generator)
             for batch, variance in zip(self.batches, self.variances, strict=True)
         ]
-        self.inputs = [
-            batch.x + shared(change, variance, facts.correlation)
-            for batch, change, variance in zip(self.batches, self.changes, self.variances, strict=True)
-        ]
+        self.changes = [change for change, _ in drawn]
+        self.inputs = [batch.x + added for batch, (_, added) in zip(self.batches, drawn, strict=True)]
         self.variance = self._mean(self.variances)
         self.errors: list[float] = []
         self.least, self.best, self.unchanged = math.inf, dict[str, Tensor](), False
@@ -154,17 +152,14 @@ class StopRule:
 
     def _parts(self, network: nn.Module) -> tuple[Tensor, Tensor]:
         """Mean square of f(x) − x, and covariance of f(x) and the noise, of each channel: (C,)."""
-        squares, responses = [], []
-        for batch, changed, noisy in zip(self.batches, self.inputs, self.variances, strict=True):
+        squares, covariances = [], []
+        for batch, changed, change, at_x in zip(self.batches, self.inputs, self.changes, self.variances, strict=True):
             f_x = predicted(network, batch.x)
             squares.append((f_x - batch.x).square())
-            middle = between(batch.x, f_x, by_channel(self.facts.slope, f_x), batch.valid)
-            variance = self.facts.variance(middle, batch.strength)
+            variance = midpoint_variance(self.facts.noise, batch.x, f_x, batch.strength)
             response = predicted(network, changed) - f_x
-            responses.append(response * variance / noisy)  # the change is as large as the noise at x
-        derivative = channel_sums(torch.cat(self.changes) * torch.cat(responses))
-        changes = channel_sums(torch.cat(self.changes).square()).clamp(min=1e-12)
-        return self._mean(squares), self.variance * derivative / changes
+            covariances.append(covariance(change, response) * variance / at_x)  # the change is that of the noise at x
+        return self._mean(squares), self._mean(covariances)
 
     def _mean(self, values: list[Tensor]) -> Tensor:
         """Of each channel over the pixels that count: (C,)."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -13,7 +13,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from noise2same.errors import InputError
-from noise2same.noise.simulate import Simulator
 
 VARIABLE = "NOISE2SAME_DATA"
 """Environment variable that names the folder of all data."""
@@ -46,7 +45,7 @@ class Dataset:
     """By condition: one, "", or several such as C1, C2 and C3 of Planaria."""
     data_range: float
     """Of the clean images, for PSNR."""
-    noise: Simulator | None = None
+    noise: Callable[[NDArray[Any]], NDArray[Any]] | None = None
     """Draws a noisy image of a clean one anew; None where the noise is real, or differs between images."""
 
 
