@@ -9,13 +9,14 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 __version__ = "0.1.0"
-__all__ = ["Config", "Denoiser", "denoise", "train"]
-ROOMS = {"Config": "config", "Denoiser": "denoiser", "denoise": "api", "train": "api"}
+__all__ = ["Config", "Denoiser", "Plan", "denoise", "plan", "train"]
+_LAZY = {"Config": "config", "Denoiser": "denoiser", "Plan": "plan", "denoise": "api", "plan": "api", "train": "api"}
 
 if TYPE_CHECKING:
-    from noise2same.api import denoise, train
+    from noise2same.api import denoise, plan, train
     from noise2same.config import Config
     from noise2same.denoiser import Denoiser
+    from noise2same.plan import Plan
 
 
 def __getattr__(name: str) -> Any:
@@ -24,7 +25,7 @@ def __getattr__(name: str) -> Any:
         raise AttributeError(f"module 'noise2same' has no attribute '{name}'")
     from importlib import import_module
 
-    return getattr(import_module(f"noise2same.{ROOMS[name]}"), name)
+    return getattr(import_module(f"noise2same.{_LAZY[name]}"), name)
 
 
 def __dir__() -> list[str]:

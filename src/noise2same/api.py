@@ -1,4 +1,4 @@
-"""The two functions that most users need."""
+"""The three functions that most users need."""
 
 from __future__ import annotations
 
@@ -6,11 +6,44 @@ import os
 from collections.abc import Sequence
 from typing import Any
 
-from noise2same import io
+from noise2same import io, methods
 from noise2same.config import Config
-from noise2same.denoiser import Denoiser
+from noise2same.data.training_data import read_training_data
+from noise2same.denoiser import Denoiser, Device
 from noise2same.errors import InputError
 from noise2same.io import Input
+from noise2same.plan import Plan, fingerprint, make_plan
+
+
+def plan(
+    images: Input | Sequence[Input],
+    axes: str | None = None,
+    *,
+    target: Input | Sequence[Input] | None = None,
+    **options: Any,
+) -> Plan:
+    """What `train` or `denoise` would do with these images, and why; nothing is trained.
+
+    Parameters
+    ----------
+    images, axes, target
+        As for `train`.
+    **options
+        As for `train`.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> noisy = np.random.default_rng(0).normal(100, 20, (64, 64))
+    >>> plan(noisy, steps=100).budget.value.steps
+    100
+    """
+    config = Config.of(**options)
+    methods.check_target(methods.candidates(config)[0], given=target is not None)
+    opened = io.open_images(images, axes)
+    targets = None if target is None else io.open_pairs(opened, target, axes)
+    found, _ = fingerprint(read_training_data(opened, targets, normalization=config.normalization), config)
+    return make_plan(found, config)
 
 
 def train(
@@ -18,6 +51,8 @@ def train(
     axes: str | None = None,
     *,
     target: Input | Sequence[Input] | None = None,
+    plan: Plan | None = None,
+    device: Device = None,
     progress: bool = True,
     **options: Any,
 ) -> Denoiser:
@@ -32,17 +67,32 @@ def train(
     target : path, array or sequence of them, optional
         For a supervised method, what to predict from each image, of its shape: files of the same names, or arrays in
         the same order.
+    plan : Plan, optional
+        Of an earlier run, to be repeated; it has all options.
+    device : str or torch.device, optional
+        Where to train, such as "cuda:1" or "cpu"; the fastest device there is by default.
     progress : bool
         Show a progress bar.
     **options
-        Fields of `Config`: method="noise2void", preset="paper", minutes=2, steps=2000, sigma=25, ...
+        Fields of `Config`, and settings of the method: method="noise2void", minutes=2, steps=2000, sigma=25, ...
+
+    Returns
+    -------
+    Denoiser
+        The trained model.
 
     Examples
     --------
-    >>> model = train(["a.tif", "b.tif"], axes="ZYX", minutes=10)  # doctest: +SKIP
-    >>> model.save("worm.safetensors")  # doctest: +SKIP
+    >>> import numpy as np
+    >>> rng = np.random.default_rng(0)
+    >>> model = train([rng.normal(100, 20, (48, 48)) for _ in range(2)], steps=2, progress=False)
+    >>> model.summary["images"]
+    2
     """
-    return Denoiser(Config.of(**options)).fit(images, axes, target=target, progress=progress)
+    if plan is not None and options:
+        raise InputError(f"A plan has all settings: leave out {next(iter(options))}, or the plan.")
+    config = Config.of(**options) if plan is None else plan.config
+    return Denoiser(config).fit(images, axes, target=target, plan=plan, device=device, progress=progress)
 
 
 def denoise(
@@ -51,21 +101,42 @@ def denoise(
     *,
     output: str | os.PathLike[str] | None = None,
     dtype: str = "same",
+    device: Device = None,
     progress: bool = True,
     **options: Any,
 ) -> Any:
-    """Train on one noisy image and return it denoised, with its own dtype and shape; `options` as for `train`.
+    """Train on one noisy image and return it denoised, with its own dtype and shape.
 
-    With minutes=0, nothing is trained: a network that has seen other pictures denoises a grey or colour one in seconds.
+    With minutes=0, nothing is trained: a pretrained network denoises a grey or colour picture in seconds.
 
     Ctrl-C and SIGTERM raise KeyboardInterrupt: a result that is half trained must not pass for a whole one. What was
     learned until then, `train` keeps.
 
+    Parameters
+    ----------
+    image : path or array
+        One noisy image.
+    axes : str, optional
+        Its axes, where it does not say itself.
+    output : path, optional
+        File to write.
+    dtype : str
+        "same" as the input, or the name of another, such as "float32".
+    device, progress, **options
+        As for `train`.
+
+    Returns
+    -------
+    array or Path
+        The denoised array, or the path of the file when `output` is given.
+
     Examples
     --------
-    >>> clean = denoise(noisy)  # doctest: +SKIP
-    >>> clean = denoise(noisy, minutes=0)  # doctest: +SKIP
-    >>> clean = denoise(noisy, method="bm3d", sigma=25)  # doctest: +SKIP
+    >>> import numpy as np
+    >>> noisy = np.random.default_rng(0).normal(100, 20, (64, 64)).astype(np.uint8)
+    >>> clean = denoise(noisy, minutes=0)
+    >>> clean.dtype, bool(clean.std() < noisy.std())
+    (dtype('uint8'), True)
     """
     model = Denoiser(Config.of(**options))
     opened, *more = io.open_images(image, axes)
@@ -75,9 +146,9 @@ def denoise(
         wanted = None if dtype == "same" else io.dtype_of(dtype)
         io.check_output(output, [] if opened.path is None else [opened.path], opened, wanted)
     if model.config.minutes == 0:
-        model.take_pretrained(opened)
+        model.use_pretrained(opened)
     elif model.method.trained:
-        model.fit(opened, progress=progress)
+        model.fit(opened, device=device, progress=progress)
         if model.summary["interrupted"]:
             raise KeyboardInterrupt(f"Training was stopped at step {model.summary['steps']}.")
-    return model.denoise(opened, output=output, dtype=dtype)
+    return model.denoise(opened, output=output, dtype=dtype, device=device)

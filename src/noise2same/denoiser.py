@@ -20,21 +20,23 @@ from noise2same import io, methods
 from noise2same.config import Config
 from noise2same.data import axes as ax
 from noise2same.data.normalize import Normalization
-from noise2same.data.training_data import prepare
+from noise2same.data.training_data import read_training_data
 from noise2same.device import describe, pick
 from noise2same.errors import Diverged, InputError
 from noise2same.io import Input
-from noise2same.methods import Facts, Method
+from noise2same.methods import Algorithm, Classical, DataProfile, Method
 from noise2same.model_file import Header, read_model, write_model
-from noise2same.networks import pretrained as starter
-from noise2same.prediction.engines import ready
-from noise2same.prediction.predict import predict, predict_whole
+from noise2same.networks.pretrained import load_pretrained
+from noise2same.plan import TTA_PIXELS, Plan, architecture_of, fingerprint, make_plan
+from noise2same.prediction.engines import prepare_for_inference
+from noise2same.prediction.predict import OnBlock, predict, predict_whole
 
 if TYPE_CHECKING:
     from noise2same.quality.checks import Verdict
+    from noise2same.training.state import OnStep, TrainingState
 
-SMALL = 2**20
-"""Pixels of an image that is denoised in eight orientations unless told otherwise: seconds, even on a CPU."""
+Device = str | torch.device | None
+"""Name of a device such as "cuda:1" or "cpu"; None for the fastest there is."""
 
 
 class Denoiser:
@@ -43,12 +45,14 @@ class Denoiser:
     Parameters
     ----------
     config : Config, optional
-        Settings; the defaults suit a few minutes on a CPU.
+        What to ask for; the defaults suit a few minutes on a CPU.
 
     Attributes
     ----------
     network : Module or None
         The trained network, None before `fit`.
+    plan : Plan or None
+        What was decided for its training, and why; None before `fit`, and where nothing was trained.
     axes : str
         Axes of the images it was trained on.
     channels : int
@@ -56,26 +60,36 @@ class Denoiser:
     normalization : Normalization
         Statistics of the training images.
     blend : tuple of float
-        Weight of the network's output in each channel of the result; the rest is the noisy image. 1 but where training
-        ended with an output that is estimated to be farther from the truth than the blend.
+        Weight of the network's output in each channel of the result; the rest is the noisy image. It is 1 unless the
+        blend is estimated to be closer to the truth than the output.
     summary : dict
         What happened in training: steps, seconds, noise level, loss terms.
+
+    Examples
+    --------
+    >>> noisy = np.random.default_rng(0).normal(100, 20, (48, 48))
+    >>> model = Denoiser(Config(steps=2)).fit(noisy, progress=False)
+    >>> model.denoise(noisy).shape
+    (48, 48)
     """
 
     def __init__(self, config: Config | None = None) -> None:
         self.config = config or Config()
-        methods.find(self.config)  # which says what is wrong with the settings
+        methods.candidates(self.config)  # which says what is wrong with the settings
         self.network: nn.Module | None = None
-        self._prepared: nn.Module | None = None
+        self._prepared: tuple[torch.device, nn.Module] | None = None
+        self.plan: Plan | None = None
         self.axes, self.channels = "YX", 1
         self.normalization = Normalization((0.0,), (1.0,))
         self.blend: tuple[float, ...] = (1.0,)
         self.summary: dict[str, Any] = {}
 
     @property
-    def method(self) -> type[Method]:
-        """The method that its settings name."""
-        return methods.find(self.config)
+    def method(self) -> type[Algorithm]:
+        """The method that it uses: the plan's choice where the settings leave it open."""
+        if isinstance(self.config.method, str) and self.plan is not None:
+            return methods.find(self.plan.method.value)
+        return methods.candidates(self.config)[0]
 
     def fit(
         self,
@@ -83,14 +97,15 @@ class Denoiser:
         axes: str | None = None,
         *,
         target: Input | Sequence[Input] | None = None,
+        plan: Plan | None = None,
         checkpoint: str | os.PathLike[str] | None = None,
         resume: bool = False,
-        devices: int = 1,
-        nodes: int = 1,
+        device: Device = None,
         log: str | os.PathLike[str] | None = None,
         progress: bool = True,
         say: Callable[[str], None] = lambda line: None,
-        watch: Callable[[Denoiser], dict[str, float]] | None = None,
+        on_step: OnStep | None = None,
+        on_point: Callable[[Denoiser], dict[str, float]] | None = None,
     ) -> Denoiser:
         """Train on noisy images and return self.
 
@@ -101,53 +116,71 @@ class Denoiser:
         ----------
         images, axes, target
             As for `train`.
+        plan : Plan, optional
+            Of an earlier run, to be repeated; without it, one is made for these images.
         checkpoint : path, optional
             Where the state of the run is kept every minute; yours to remove once the model is saved.
         resume : bool
             Go on from `checkpoint`; without one, go on from the weights of this denoiser with a new budget.
-        devices, nodes : int
-            Processors per machine and machines, for Lightning's DDP.
+        device : str or torch.device, optional
+            Where to train; the fastest device there is by default.
         log : path, optional
             Folder for the loss terms, as CSV and for TensorBoard.
+        progress : bool
+            Show a progress bar.
         say : callable
-            Told in one line what is about to happen.
-        watch : callable, optional
+            Given the plan, line by line, before training starts.
+        on_step : callable, optional
+            Given the `TrainingState` after each step. If it returns True or "stop", training ends and keeps what was
+            learned. `state.preview(image)` denoises an image with the network as it is.
+        on_point : callable, optional
             Given a denoiser as trained so far, fifty times in the run; the figures it returns join the history in
             `summary`.
         """
         if self.config.minutes == 0:
             raise InputError("minutes=0 trains nothing: give it some minutes, or denoise without training.")
-        from noise2same.training import loop as training
+        from noise2same import training  # imports what only training needs
 
-        methods.check_target(self.config, given=target is not None)
+        methods.check_target(self.method if plan is None else methods.find(plan.method.value), given=target is not None)
         opened = io.open_images(images, axes)
+        targets = None if target is None else io.open_pairs(opened, target, axes)
         before = self.normalization, self.blend
         self._adopt(opened, resume)
         further = self.network is not None
-        data = prepare(opened, self.config, None if target is None else io.open_pairs(opened, target, axes))
-        self.normalization = data.normalization
-        method = self.method(self.config, data.facts())
-        self._prepared, method.warm = None, True
+        data = read_training_data(opened, targets, normalization=self.config.normalization)
+        found, strengths = fingerprint(data, self.config)
+        self.plan = plan = make_plan(found, self.config, trained=further) if plan is None else plan
+        where = pick(device)
+        for line in plan.lines(describe(where)):
+            say(line)
+        profile = plan.profile(data)
+        method = plan.create_method(profile)
+        patches = data.patches(
+            self.config.patch_of(data.dims),
+            plan.batch.value,
+            strengths=strengths if plan.strength_per_image.value else None,
+            held_out=plan.held_out.value,
+            seed=self.config.seed,
+        )
+        self.normalization, self._prepared = data.normalization, None
+        del data  # the patches have all of it
         if self.network is None:
             self.network = self._new_network(method)
-            method.warm = method.adapts and not self.config.from_scratch and starter.begin(self.network)
-        device = pick()
-        start = "beginning with a trained network" if method.warm else "from scratch"
-        say(f"Training on {describe(device)}, {start}: {len(opened)} image{'s' * (len(opened) > 1)}, {data}{method}.")
+            if plan.start.value == "pretrained":
+                load_pretrained(self.network)
         saved = None if checkpoint is None else Path(checkpoint)
         outcome = training.fit(
             self.network,
             method,
-            data.patches(self.config),
-            self.config.with_budget(0.5 if method.warm and len(data.slabs) == 1 else 5.0),
-            device=device,
-            devices=devices,
-            nodes=nodes,
+            patches,
+            plan.recipe(),
+            held_out=training.held_out_error(patches, profile.noise, self.config.seed, method.supervised),
+            device=where,
             checkpoint=saved,
             resume=resume and saved is not None and saved.exists(),
             log=None if log is None else Path(log),
-            progress=progress,
-            watch=lambda network: {} if watch is None else watch(self._with(network)),
+            on_step=training.to_all(training.ProgressBar() if progress else None, self._previewing(on_step)),
+            on_point=None if on_point is None else lambda network: on_point(self._with(network)),
         )
         self.network.cpu()
         self.blend = outcome.blend or (1.0,)
@@ -155,51 +188,61 @@ class Denoiser:
             self.normalization, self.blend = before
         for line in blend_in_words(self.blend):
             say(line)
-        weights = getattr(method, "lambda_inv", None)
         self.summary = dataclasses.asdict(outcome) | {
             "blend": list(self.blend),
-            "sigma": list(data.noise.sigma),
-            "slope": list(data.noise.slope),
-            "lambda_inv": None if weights is None else list(weights),
-            "device": str(device),
+            "sigma": list(profile.noise.sigma),
+            "device": str(where),
             "images": len(opened),
-            "warm": method.warm,
+            "pretrained": plan.start.value == "pretrained",
         }
         if outcome.diverged:
             raise Diverged(
                 f"Training diverged after step {outcome.steps} (its loss or weights are not finite): give a lower "
-                f"learning rate, such as learning_rate={self.config.learning_rate / 3:.1g} (--set on the command line)."
+                f"learning rate, such as learning_rate={plan.learning_rate.value / 3:.1g} (--set on the command line)."
             )
         return self
 
-    def take_pretrained(
+    def _previewing(self, on_step: OnStep | None) -> OnStep | None:
+        """A listener whose `state.preview(image)` denoises an image with the network as it is."""
+        if on_step is None:
+            return None
+
+        def call(state: TrainingState) -> Any:
+            def preview(image: Input, axes: str | None = None) -> Any:
+                return self._with(state.preview()).denoise(image, axes, tta=False)
+
+            return on_step(dataclasses.replace(state, preview=preview))
+
+        return call
+
+    def use_pretrained(
         self,
         images: Input | Sequence[Input],
         axes: str | None = None,
         *,
         say: Callable[[str], None] = lambda line: None,
     ) -> Denoiser:
-        """Take the network trained on other pictures as it is, for images like these, and return self (minutes=0)."""
-        of_training = ("method", "noise_model", "from_scratch", *methods.METHOD_SETTINGS)
+        """Take the pretrained network as it is, for images like these, and return self (minutes=0)."""
         default = Config(preset=self.config.preset)
-        for name in of_training:
+        for name in ("method", "from_scratch", "method_settings", *methods.SHARED_SETTINGS):
             if getattr(self.config, name) != getattr(default, name):
-                raise InputError(f"minutes=0 trains nothing, which {name} is for: leave one of them out.")
+                culprit = next(iter(self.config.method_settings), name) if name == "method_settings" else name
+                raise InputError(f"minutes=0 trains nothing, which {culprit} is for: leave one of them out.")
         opened = io.open_images(images, axes)
         self._adopt(opened, resume=False)
         network = self.new_network()
-        if not starter.begin(network):
+        if not load_pretrained(network):
             raise InputError(
-                f"{opened[0].name}: networks trained beforehand are there for 2D images with 1 or 3 channels and the "
+                f"{opened[0].name}: pretrained networks are there for 2D images with 1 or 3 channels and the "
                 f"default network, not for {len(ax.spatial(self.axes))}D ones with {self.channels} channel(s) and "
                 "these settings; leave out minutes=0 to train one."
             )
-        say(f"Not training: a network trained on other pictures, on {describe(pick())}.")
+        say(f"Not training: the pretrained network as it is, on {describe(pick())}.")
         self.network, self._prepared = network.eval(), None
         self.normalization = Normalization((0.0,) * self.channels, (1.0,) * self.channels)
         self.blend = (1.0,)
         self.config = self.config.model_copy(update={"normalization": "image"})
-        self.summary = {"steps": 0, "seconds": 0.0, "interrupted": False, "images": len(opened), "warm": True}
+        self.summary = {"steps": 0, "seconds": 0.0, "interrupted": False, "images": len(opened), "pretrained": True}
         return self
 
     def denoise(
@@ -209,15 +252,16 @@ class Denoiser:
         *,
         output: str | os.PathLike[str] | None = None,
         dtype: str = "same",
-        augment: bool | None = None,
-        advance: Callable[[float], None] = lambda share: None,
+        tta: bool | None = None,
+        device: Device = None,
+        on_block: OnBlock | None = None,
     ) -> Any:
-        """Denoise one image in overlapping tiles.
+        """Denoise one image, block by block.
 
         Parameters
         ----------
         image : path or array
-            What to denoise; from a file it is read piece by piece where the format allows.
+            What to denoise; from a file it is read block by block where the format allows.
         axes : str, optional
             Its axes, where it does not say itself.
         output : path, optional
@@ -225,10 +269,14 @@ class Denoiser:
             not at all.
         dtype : str
             "same" as the input (integers rounded and clipped), or the name of another, such as "float32".
-        augment : bool, optional
-            Average over eight rotations and flips: slightly better, eight times slower. By default small images are.
-        advance : callable
-            Told which share of the work has been done since the last time.
+        tta : bool, optional
+            Test-time augmentation: average over eight rotations and flips; slightly better, eight times slower. By
+            default images get it whose frames are small (`uses_tta`).
+        device : str or torch.device, optional
+            Where to compute, such as "cpu" or "cuda:1"; by default the fastest device there is.
+        on_block : callable, optional
+            Called as `on_block(done, total)` after each block. If it returns True, denoising ends with
+            `errors.Cancelled`, and no file is left.
 
         Returns
         -------
@@ -242,8 +290,8 @@ class Denoiser:
             raise InputError(f"There are {len(more) + 1} images: denoise them one by one.")
         if self.network is not None:
             self.check_fits(opened)
-        elif augment:
-            raise InputError(f"{self.config.method} is not a network, which augment is for: leave that out.")
+        elif tta:
+            raise InputError(f"{self.method.name} is not a network, which tta is for: leave that out.")
         target = opened.dtype if dtype == "same" else io.dtype_of(dtype)
         sink: AbstractContextManager[Any]
         if output is None:
@@ -253,7 +301,7 @@ class Denoiser:
                 io.check_output(output, [opened.path])
             sink = io.create(output, opened, target)
         with sink as out:
-            bad = self._predict(opened, out, augment, advance)
+            bad = self._predict(opened, out, tta, device, on_block)
         if bad:
             warnings.warn(f"{opened.name}: {bad} NaN or infinite pixels were passed through.", stacklevel=2)
         if opened.others:
@@ -297,6 +345,7 @@ class Denoiser:
         path = Path(path)
         header = {
             "config": self.config.model_dump(mode="json"),
+            "plan": None if self.plan is None else self.plan.model_dump(mode="json"),
             "axes": self.axes,
             "channels": self.channels,
             "normalization": dataclasses.asdict(self.normalization),
@@ -312,10 +361,8 @@ class Denoiser:
         header, weights = read_model(Path(path))
         try:
             stored = Header(**header)
-            kind = methods.every().get(stored.config.get("method", ""), Method)
-            unused = set(methods.METHOD_SETTINGS) - kind.settings  # whose defaults may have been others
-            config = {name: value for name, value in stored.config.items() if name not in unused}
-            model = cls(Config.from_header(config))
+            model = cls(Config(**stored.config))
+            model.plan = None if stored.plan is None else Plan.model_validate(stored.plan)
             model.axes, model.channels, model.summary = stored.axes, stored.channels, stored.summary
             model.normalization = Normalization(stored.normalization.mean, stored.normalization.std)
             model.blend = stored.blend
@@ -340,39 +387,45 @@ class Denoiser:
 
     def new_network(self) -> nn.Module:
         """Untrained network for the axes, channels and seed of this denoiser."""
-        return self._new_network(self._method())
-
-    def _method(self) -> Method:
-        """Its method for images of which no more than their shape is known."""
-        return self.method(self.config, Facts(len(ax.spatial(self.axes)), self.channels))
+        given = self.config.sigma is not None or self.config.gain is not None
+        profile = DataProfile(len(ax.spatial(self.axes)), self.channels, level_given=given)
+        method = self.method
+        assert issubclass(method, Method), "only methods that are trained have a network"
+        return self._new_network(
+            method(methods.settings_of(method, self.config), profile, architecture_of(self.config))
+        )
 
     def _new_network(self, method: Method) -> nn.Module:
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(self.config.seed)
             return method.network()
 
-    def _predict(self, image: io.Image, out: Any, augment: bool | None, advance: Callable[[float], None]) -> int:
+    def _predict(self, image: io.Image, out: Any, tta: bool | None, device: Device, on_block: OnBlock | None) -> int:
         """Denoise `image` into `out`; how many NaN and infinite pixels were passed through."""
         if self.network is None:
-            facts = Facts(len(ax.spatial(image.axes)), ax.channels(image.axes, image.shape))
-            method = self.method(self.config, facts)
-            return predict_whole(method.denoise, image.data, image.axes, out, advance=advance)
-        if self._prepared is None:  # once for any number of images
-            self._prepared = ready(self.network, pick(), math.prod(image.shape))
+            method = self.method
+            assert issubclass(method, Classical), "a method that is trained has a network"
+            classical = method(methods.settings_of(method, self.config), self.config.sigma)
+            return predict_whole(classical.denoise, image.data, image.axes, out, on_block=on_block)
+        where = pick(device)
+        if self._prepared is None or self._prepared[0] != where:  # once for any number of images
+            self._prepared = where, prepare_for_inference(self.network, where)
         return predict(
-            self._prepared,
+            self._prepared[1],
             image.data,
             image.axes,
             out,
             normalization=self.normalization if self.config.normalization == "dataset" else None,
-            augment=self.turns(image) if augment is None else augment,
+            tta=self.uses_tta(image) if tta is None else tta,
             blend=self.blend,
-            advance=advance,
+            device=where,
+            on_block=on_block,
         )
 
-    def turns(self, image: io.Image) -> bool:
-        """Whether an image is denoised in eight orientations unless told otherwise: by the size of one frame."""
-        return math.prod(image.shape[image.axes.index(axis)] for axis in ax.spatial(image.axes)) <= SMALL
+    def uses_tta(self, image: io.Image) -> bool:
+        """Whether an image gets test-time augmentation by default: if one frame ([Z,] Y, X) is small."""
+        largest = TTA_PIXELS if self.plan is None else self.plan.tta_pixels.value
+        return math.prod(image.shape[image.axes.index(axis)] for axis in ax.spatial(image.axes)) <= largest
 
     def _adopt(self, images: list[io.Image], resume: bool) -> None:
         """Take axes and channels from the training images, which must agree among each other."""

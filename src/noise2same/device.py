@@ -7,9 +7,22 @@ from typing import Literal
 import torch
 from torch import nn
 
+from noise2same.errors import InputError
 
-def pick() -> torch.device:
-    """Return the fastest device there is."""
+
+def pick(device: str | torch.device | None = None) -> torch.device:
+    """The device of a name, or the fastest there is.
+
+    Raises InputError for a name that torch does not know, or a device that is not there.
+    """
+    if device is not None:
+        try:
+            chosen = torch.device(device)
+            torch.empty(1, device=chosen)
+        except (RuntimeError, AssertionError, ValueError) as error:
+            reason = " ".join(str(error).split())[:100]
+            raise InputError(f"The device '{device}' cannot be used ({reason}); use cpu, or leave it out.") from None
+        return chosen
     if torch.cuda.is_available():
         return torch.device("cuda")
     if torch.backends.mps.is_available():

@@ -17,8 +17,8 @@ from noise2same import __version__, io
 from noise2same.data import axes as ax
 from noise2same.errors import InputError
 
-FORMAT = 1
-"""Version of the format. A file with a higher one is refused."""
+FORMAT = 2
+"""Version of the format. A file with another one is refused."""
 OURS = "noise2same model: give a file that 'noise2same train' or Denoiser.save wrote"
 
 
@@ -35,6 +35,7 @@ class Header(BaseModel):
     """What the header of a model must hold; ValidationError, which is a ValueError, if it does not."""
 
     config: dict[str, Any]
+    plan: dict[str, Any] | None
     axes: str
     channels: PositiveInt
     normalization: Statistics
@@ -70,14 +71,18 @@ def read_model(path: Path) -> tuple[dict[str, Any], dict[str, Tensor]]:
             header = (file.metadata() or {})["noise2same"]
             weights = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 (not a dict)
         fields = json.loads(header)
-        newer = fields["format"] > FORMAT
+        made_as = int(fields["format"])
         finite = all_finite(weights.values())
     except (SafetensorError, OSError, ValueError, KeyError, TypeError, RuntimeError) as error:
         what = "is truncated: copy it again" if _is_cut(path, str(error)) else f"is not a {OURS}"
         raise InputError(f"{path} {what}.") from None
-    if newer:
-        made = fields.get("version", "a later version")
+    made = fields.get("version", "another version")
+    if made_as > FORMAT:
         raise InputError(f"{path} was made by noise2same {made}, newer than this {__version__}: upgrade noise2same.")
+    if made_as < FORMAT:
+        raise InputError(
+            f"{path} was made by noise2same {made}, whose models {__version__} cannot open: train it again."
+        )
     if not finite:
         raise InputError(f"{path} holds weights that are NaN or infinite: copy it again, or train it again.")
     return fields, weights

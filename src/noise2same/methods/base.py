@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Literal
 
 import torch
 from numpy.typing import NDArray
+from pydantic import BaseModel, ConfigDict
 from torch import Tensor, nn
 
 from noise2same.config import Config
@@ -19,114 +20,129 @@ from noise2same.noise.model import NoiseModel
 
 
 @dataclass(frozen=True)
-class Facts:
-    """What is known of the training images; all intensities are in normalised units."""
+class DataProfile:
+    """What a method is told of the training images; intensities are normalized."""
 
     dims: int
     channels: int
-    sigma: tuple[float, ...] = (0.0,)
-    """Standard deviation of the noise, told or estimated: the root of its mean variance. One for each channel, or one
-    for all; so are the next three."""
-    slope: tuple[float, ...] = (0.0,)
-    """By how much the variance of the noise grows with the intensity."""
-    scale: tuple[float, ...] = (1.0,)
-    """Standard deviation of the images in their own units: what a normalised unit is worth."""
-    black: tuple[float, ...] = (0.0,)
-    """Where the value 0 of the images lies."""
+    noise: NoiseModel = field(default_factory=NoiseModel)
+    """The noise, as the plan takes it to be."""
+    noise_extent: tuple[int, ...] = ()
+    """Over how many pixels along [Z,] Y, X neighbours share noise and are masked together; empty if they do not."""
+    level_given: bool = False
+    """Whether the user gave the level of the noise; if not, it was estimated."""
     low: float = -1.0
     high: float = 1.0
     """The ends of the range of the data."""
-    kind: str = "unknown"
-    """Kind of the noise, as `noise.diagnose` names it."""
-    usable: bool = False
-    """Whether a noise model is better to train by than the level of the noise alone."""
-    correlation: tuple[tuple[float, ...], ...] = ()
-    """Of the noise along each spatial axis at the lags 1, 2, ... as far as there is any; empty if it is independent."""
     normalization: Normalization = field(default_factory=lambda: Normalization((0.0,), (1.0,)))
-    """What the images were normalised with."""
-
-    @property
-    def noise(self) -> NoiseModel:
-        """The noise in normalised units."""
-        offsets = tuple(s**2 for s in self.sigma)
-        slopes = self.slope if len(self.slope) == len(offsets) else self.slope * len(offsets)
-        none, one = (0.0,) * len(offsets), (1.0,) * len(offsets)
-        return NoiseModel(slopes, offsets, none, one, self.correlation, self.kind)
-
-    def variance(self, image: Tensor, strength: Tensor | None = None) -> Tensor:
-        """Variance of the noise at each pixel of images, (B, C, [Z,] Y, X), in some of which it is stronger (`Batch`).
-
-        Its mean in each channel is σ², because the mean of all images is 0.
-        """
-        return self.noise.variance(image, strength)
+    """What the images were normalized with."""
 
 
-class Method:
-    """Base of all methods; one from outside the package is a subclass named by an entry point `noise2same.methods`.
+@dataclass(frozen=True)
+class Architecture:
+    """Size of the network to train."""
 
-    Parameters
-    ----------
-    config : Config
-        Settings of the model.
-    facts : Facts
-        What is known of the images.
+    features: int = 16
+    levels: int = 3
+    block: Literal["plain", "residual"] = "plain"
+
+
+class Settings(BaseModel):
+    """Base of the settings that a method has for itself. Its fields are options of the command line and of Python."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+
+class Algorithm:
+    """What `noise2same methods` lists: a way to denoise, trained (`Method`) or not (`classical.Classical`).
+
+    One from outside of the package is a subclass named by an entry point `noise2same.methods`, or given as a class.
     """
 
+    name: ClassVar[str]
     needs: ClassVar[str] = "noisy images"
     """What it learns from, for the list of methods."""
     when: ClassVar[str] = ""
     """When to use it, in one line."""
-    settings: ClassVar[frozenset[str]] = frozenset()
-    """Which of `METHOD_SETTINGS` it reads; another one that is set is an error."""
-    noise_models: ClassVar[tuple[str, ...]] = ("auto", "none")
-    """Those it can be told."""
+    trained: ClassVar[bool]
+    """Whether it has a network to train."""
+    uses: ClassVar[frozenset[str]] = frozenset()
+    """Which of the settings `sigma`, `gain` and `noise_extent` it uses; another one that is set is an error."""
+    Settings: ClassVar[type[Settings]] = Settings
+    paper_settings: ClassVar[dict[str, Any]] = {}
+    """Its own settings in the preset "paper", where they differ from its defaults."""
+
+    @classmethod
+    def check(cls, settings: Any, config: Config) -> None:
+        """Raise InputError if its settings and the others contradict each other."""
+
+
+class Method(Algorithm):
+    """Base of all methods that train a network.
+
+    Parameters
+    ----------
+    settings : Settings
+        Its own settings.
+    profile : DataProfile
+        What is known of the images.
+    architecture : Architecture
+        Size of the network.
+    """
+
+    trained = True
     dims: ClassVar[tuple[int, ...]] = (2, 3)
+    """Numbers of spatial dimensions that it takes."""
     supervised: ClassVar[bool] = False
     """Whether it learns to predict target images."""
-    trained: ClassVar[bool] = True
-    """Whether it learns at all; if not, `denoise` is what it does."""
+    passes: ClassVar[int] = 1
+    """How often it sends each patch through the network in one step."""
+    full_precision: ClassVar[bool] = False
+    """Whether its loss is a small difference of outputs, which 16 bits cannot resolve."""
 
-    def __init__(self, config: Config, facts: Facts) -> None:
-        if facts.dims not in self.dims:
-            hint = ": give axes with S instead of Z to take them plane by plane." if facts.dims == 3 else "."
-            raise InputError(f"{config.method} takes {self.dims[0]}D images only, not {facts.dims}D ones{hint}")
-        self.config, self.facts = config, facts
-        self.adapts = False
-        """Whether training may begin with a starter network (`starter.py`): where that measures better."""
-        self.warm = False
-        """Whether the network to be trained has been trained before."""
-
-    def __str__(self) -> str:
-        """How it takes the noise, to be added to the line that training begins with; starts with "; "."""
-        return ""
+    def __init__(self, settings: Any, profile: DataProfile, architecture: Architecture | None = None) -> None:
+        if profile.dims not in self.dims:
+            hint = ": give axes with S instead of Z to take them plane by plane." if profile.dims == 3 else "."
+            raise InputError(f"{self.name} takes {self.dims[0]}D images only, not {profile.dims}D ones{hint}")
+        self.settings, self.profile, self.architecture = settings, profile, architecture or Architecture()
 
     def network(self) -> nn.Module:
         """Untrained network for these settings and images; what its forward returns is the denoised image."""
-        c = self.config
-        return UNet(self.facts.dims, self.facts.channels, features=c.features, levels=c.levels, block=c.block)
+        size = self.architecture
+        return UNet(
+            self.profile.dims,
+            self.profile.channels,
+            features=size.features,
+            levels=size.levels,
+            block=size.block,
+        )
 
     def __call__(self, network: nn.Module, batch: Batch, generator: torch.Generator) -> dict[str, Tensor]:
         """Loss terms of one batch by name; their sum is the loss."""
         raise NotImplementedError
 
+
+class Classical(Algorithm):
+    """Base of the methods that are not trained.
+
+    Parameters
+    ----------
+    settings : Settings
+        Its own settings.
+    sigma : float, optional
+        Standard deviation of the noise in the image's units; None to estimate it.
+    """
+
+    needs = "nothing: it is not trained"
+    trained = False
+    uses = frozenset({"sigma"})
+
+    def __init__(self, settings: Any, sigma: float | None = None) -> None:
+        self.settings, self.sigma = settings, sigma
+
     def denoise(self, image: NDArray[Any]) -> NDArray[Any]:
-        """Whole image of shape (C, [Z,] Y, X), in its own units, denoised by a method that is not trained."""
+        """Image of shape (C, [Z,] Y, X), in its own units -> floats of the same shape and units."""
         raise NotImplementedError
-
-
-METHOD_SETTINGS = (
-    "sigma",
-    "lambda_inv",
-    "invariance",
-    "fill",
-    "fill_sigma",
-    "mask_density",
-    "separate_passes",
-    "structure",
-    "gain",
-    "alpha",
-)
-"""Fields of `Config` that belong to some methods only."""
 
 
 def by_channel(values: Sequence[float] | Tensor, like: Tensor) -> Tensor:

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from skimage.restoration import denoise_nl_means
 
 from noise2same.errors import InputError
-from noise2same.methods.base import Method
+from noise2same.methods.base import Classical
 from noise2same.noise.level import noise_sigma
 
 # Of `denoise_nl_means`. 5 and 6 are those of scikit-image's example; on four pictures with σ of 10, 25 and 50, others
@@ -26,19 +26,15 @@ BLOCK = {2: 9, 3: 5}
 LICENCE = "bm3d and bm4d are licensed for non-commercial use only (Tampere University), unlike noise2same itself."
 
 
-class Classical(Method):
-    """Both take channels one by one but a colour image as a whole, with σ told or estimated; what is constant stays."""
-
-    needs = "nothing: it is not trained"
-    settings = frozenset({"sigma"})
-    trained = False
+class ByChannel(Classical):
+    """Takes channels one by one but a colour image as a whole, with σ given or estimated; what is constant stays."""
 
     def denoise(self, image: NDArray[Any]) -> NDArray[Any]:
         """Image of shape (C, [Z,] Y, X), in its own units -> floats of the same shape and units."""
         image = image.astype(np.result_type(image.dtype, np.float32))
         parts = [image] if self.together(image) else np.split(image, len(image))
         for part in parts:  # views of the image
-            sigma = self.config.sigma or noise_sigma(part[None])
+            sigma = self.sigma or noise_sigma(part[None])
             if sigma > 0 and np.ptp(part) > 0:
                 part[...] = self.filter(part, sigma)
         return image
@@ -53,7 +49,7 @@ class Classical(Method):
         raise NotImplementedError
 
 
-class NLM(Classical):
+class NLM(ByChannel):
     r"""Non-local means: the mean of the pixels nearby, weighted by how alike their surroundings are.
 
     .. math:: \hat x_i = \frac{\sum_j w_{ij} x_j}{\sum_j w_{ij}}, \qquad
@@ -68,6 +64,7 @@ class NLM(Classical):
     Darbon et al.: Fast nonlocal filtering applied to electron cryomicroscopy. ISBI 2008 (the fast mode).
     """
 
+    name = "nlm"
     when = "a first look within seconds, or a baseline"
 
     def filter(self, image: NDArray[Any], sigma: float) -> NDArray[Any]:
@@ -77,7 +74,7 @@ class NLM(Classical):
         return clean.reshape(image.shape)
 
 
-class BM3D(Classical):
+class BM3D(ByChannel):
     """BM3D and, for volumes, BM4D: similar blocks are stacked, and their common spectrum is thresholded and filtered.
 
     Colour images are denoised with blocks matched in luminance; the channels of a volume one by one. The libraries
@@ -91,6 +88,7 @@ class BM3D(Classical):
     Maggioni et al.: Nonlocal transform-domain filter for volumetric data denoising and reconstruction. IEEE TIP, 2013.
     """
 
+    name = "bm3d"
     when = "the classical yardstick for white Gaussian noise; not for commercial use"
 
     def together(self, image: NDArray[Any]) -> bool:

@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from typing import Annotated, Any, Literal
 
 import torch
+from pydantic import Field
 from torch import Tensor, nn
 from torch.nn import functional
 
 from noise2same.config import Config
 from noise2same.data.patches import Batch
 from noise2same.errors import InputError
-from noise2same.methods.base import Facts, Method, by_channel, mean_square
+from noise2same.methods.base import Architecture, DataProfile, Method, Settings, by_channel, mean_square
 from noise2same.networks.blindspot import BlindSpot
 
 DARKEST = 1e-3  # expected intensity below which Poisson noise is not taken to get any weaker, in normalised units
@@ -21,6 +23,18 @@ NARROWEST = 1e-4  # variance added to Σ_x where nothing else keeps its density 
 HASTE = 10  # α is learned so much faster than a weight: unlike σ and gain it has no estimate to start from
 LEVELS = {"gaussian": "sigma", "poisson": "gain", "impulse": "alpha"}
 """The setting that says how strong the noise of each model is."""
+
+
+class LaineSettings(Settings):
+    """Settings of `laine`."""
+
+    noise_model: Annotated[
+        Literal["auto", "none", "gaussian", "poisson", "impulse"],
+        Field(description="Kind of the noise; auto and none predict from the neighbours alone."),
+    ] = "auto"
+    alpha: Annotated[
+        float | None, Field(gt=0, lt=1, description="Part of the pixels replaced by impulse noise; learned if unknown.")
+    ] = None
 
 
 class Laine(Method):
@@ -53,31 +67,30 @@ class Laine(Method):
     :math:`\sigma` and g start from the estimate of the noise, because they hardly rise from far below, where
     :math:`\Sigma_x` has taken the noise for signal. The paper's reward of :math:`0.1\sigma` made no
     difference in short runs.
-
-    Parameters
-    ----------
-    config : Config
-        Uses `noise_model`, and of `sigma`, `gain` and `alpha` the one that belongs to it.
-    facts : Facts
-        Uses `sigma` as it is or to start from; `scale`, `black`, `low` and `high` to bring noise to normalised units.
     """
 
+    name = "laine"
     when = "the kind of noise is known: noise_model=gaussian, poisson or impulse; slower than the others"
-    settings = frozenset({"sigma", "gain", "alpha"})
-    noise_models = ("auto", "none", *LEVELS)
+    uses = frozenset({"sigma", "gain"})
+    Settings = LaineSettings
 
-    def __init__(self, config: Config, facts: Facts) -> None:
-        super().__init__(config, facts)
+    @classmethod
+    def check(cls, settings: Any, config: Config) -> None:
+        given = {"sigma": config.sigma, "gain": config.gain, "alpha": settings.alpha}
         for model, setting in LEVELS.items():
-            if getattr(config, setting) is not None and config.noise_model != model:
+            if given[setting] is not None and settings.noise_model != model:
                 raise InputError(f"laine uses {setting} with noise_model={model} only: set that, or leave it out.")
 
     def network(self) -> nn.Module:
         """Untrained blind-spot network, and the noise model that makes its prediction whole."""
-        c, facts = self.config, self.facts
-        if c.noise_model in ("auto", "none"):
-            return BlindSpot(facts.dims, facts.channels, facts.channels, features=c.features, levels=c.levels)
-        return NOISES[str(c.noise_model)](c, facts)
+        profile, size, model = self.profile, self.architecture, self.settings.noise_model
+        if model in ("auto", "none"):
+            return BlindSpot(
+                profile.dims, profile.channels, profile.channels, features=size.features, levels=size.levels
+            )
+        if model == "impulse":
+            return Impulse(size, profile, self.settings.alpha)
+        return NOISES[model](size, profile)
 
     def __call__(self, network: nn.Module, batch: Batch, generator: torch.Generator) -> dict[str, Tensor]:
         """Term "blind", or "likelihood" of a noise model, of a batch of shape (B, C, [Z,] Y, X)."""
@@ -100,12 +113,12 @@ class Noise(nn.Module):
 
     known_level: Tensor
 
-    def __init__(self, config: Config, facts: Facts, known: Tensor | None, guess: Tensor) -> None:
+    def __init__(self, size: Architecture, profile: DataProfile, known: Tensor | None, guess: Tensor) -> None:
         super().__init__()
-        self.channels = facts.channels
+        self.channels = profile.channels
         self.outputs = [self.channels, self.channels * (self.channels + 1) // 2]
         self.network = BlindSpot(
-            facts.dims, self.channels, sum(self.outputs), features=config.features, levels=config.levels
+            profile.dims, self.channels, sum(self.outputs), features=size.features, levels=size.levels
         )
         self.multiple = self.network.multiple
         self.learned = known is None
@@ -148,17 +161,17 @@ class Noise(nn.Module):
         raise NotImplementedError
 
 
-def each(values: Sequence[float], facts: Facts) -> Tensor:
+def each(values: Sequence[float], profile: DataProfile) -> Tensor:
     """One value for each channel, (C,), of as many or of one for all."""
-    return torch.tensor(values).repeat(facts.channels // len(values))
+    return torch.tensor(values).repeat(profile.channels // len(values))
 
 
 class Gaussian(Noise):
     """Noise of one standard deviation a channel, `level`, everywhere."""
 
-    def __init__(self, config: Config, facts: Facts) -> None:
-        sigma = each(facts.sigma, facts)
-        super().__init__(config, facts, None if config.sigma is None else sigma, sigma)
+    def __init__(self, size: Architecture, profile: DataProfile) -> None:
+        sigma = each(profile.noise.sigma, profile)
+        super().__init__(size, profile, sigma if profile.level_given else None, sigma)
 
     def variance(self, mean: Tensor) -> Tensor:
         """Variance of the noise in each channel, by the mean of the clean pixel."""
@@ -179,11 +192,13 @@ class Poisson(Gaussian):
 
     black: Tensor
 
-    def __init__(self, config: Config, facts: Facts) -> None:
+    def __init__(self, size: Architecture, profile: DataProfile) -> None:
+        scale = profile.normalization
+        black = -each(scale.mean, profile) / each(scale.std, profile)  # where the images' own 0 lies
         # the mean of all images is 0, so -black is their mean intensity, and sigma² the variance that belongs to it
-        sigma, scale, black = (each(values, facts) for values in (facts.sigma, facts.scale, facts.black))
-        guess = sigma.square() / (-black).clamp(min=DARKEST)
-        Noise.__init__(self, config, facts, None if config.gain is None else config.gain / scale, guess)
+        guess = each(profile.noise.sigma, profile).square() / (-black).clamp(min=DARKEST)
+        known = each(profile.noise.a, profile) if profile.level_given else None
+        Noise.__init__(self, size, profile, known, guess)
         self.register_buffer("black", black)
 
     def variance(self, mean: Tensor) -> Tensor:
@@ -195,9 +210,10 @@ class Impulse(Noise):
 
     log_uniform: Tensor
 
-    def __init__(self, config: Config, facts: Facts) -> None:
-        super().__init__(config, facts, None if config.alpha is None else torch.tensor(config.alpha), torch.tensor(0.1))
-        self.register_buffer("log_uniform", torch.tensor(-facts.channels * math.log(facts.high - facts.low)))
+    def __init__(self, size: Architecture, profile: DataProfile, alpha: float | None) -> None:
+        super().__init__(size, profile, None if alpha is None else torch.tensor(alpha), torch.tensor(0.1))
+        span = profile.high - profile.low
+        self.register_buffer("log_uniform", torch.tensor(-profile.channels * math.log(span)))
 
     def bound(self, free: Tensor) -> Tensor:
         return (HASTE * free).sigmoid()
@@ -220,7 +236,7 @@ class Impulse(Noise):
         return torch.lerp(mean, x, torch.sigmoid(kept - replaced).unsqueeze(1))
 
 
-NOISES: dict[str, type[Gaussian] | type[Impulse]] = {"gaussian": Gaussian, "poisson": Poisson, "impulse": Impulse}
+NOISES: dict[str, type[Gaussian]] = {"gaussian": Gaussian, "poisson": Poisson}
 
 
 def solve(root: Tensor, variance: Tensor, deviation: Tensor) -> tuple[Tensor, Tensor, Tensor]:

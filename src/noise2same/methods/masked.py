@@ -2,16 +2,22 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
+from typing import Annotated, Any, ClassVar
 
 import torch
+from pydantic import Field
 from torch import Tensor, nn
 
-from noise2same.config import Config
 from noise2same.data.patches import Batch
-from noise2same.methods.base import Facts, Method, mean_square
-from noise2same.methods.masking import fill_of, stratified
+from noise2same.methods.base import Architecture, DataProfile, Method, Settings, mean_square
+from noise2same.methods.masking import FillName, fill_of, stratified
 from noise2same.networks.unet import UNet
+
+
+class MaskedSettings(Settings):
+    """Settings of the masked methods."""
+
+    mask_density: Annotated[float, Field(gt=0, le=0.5, description="Fraction of the pixels of a patch in J.")] = 0.1
 
 
 class Masked(Method):
@@ -22,16 +28,17 @@ class Masked(Method):
     Every patch is masked, and only J enters the loss. Prediction uses the whole image, x_J included.
     """
 
-    settings = frozenset({"mask_density"})
-    fill: ClassVar[str]
+    Settings = MaskedSettings
+    paper_settings = {"mask_density": 0.005}  # noqa: RUF012 (a ClassVar of the base)
+    fill: ClassVar[FillName]
 
-    def __init__(self, config: Config, facts: Facts) -> None:
-        super().__init__(config, facts)
-        self.replace = fill_of(config.fill or self.fill, config.fill_sigma)
+    def __init__(self, settings: Any, profile: DataProfile, architecture: Architecture | None = None) -> None:
+        super().__init__(settings, profile, architecture)
+        self.replace = fill_of(self.fill)
 
     def __call__(self, network: nn.Module, batch: Batch, generator: torch.Generator) -> dict[str, Tensor]:
         """Term "masked", the mean square over J, of a batch of shape (B, C, [Z,] Y, X)."""
-        j = stratified(batch.x.shape, self.config.mask_density, generator)
+        j = stratified(batch.x.shape, self.settings.mask_density, generator)
         if batch.valid is not None:
             j &= batch.valid
         return {"masked": mean_square(network(self.replace(batch.x, j, generator)) - batch.x, j)}
@@ -40,6 +47,7 @@ class Masked(Method):
 class Noise2Void(Masked):
     """Noise2Void (Krull et al., CVPR 2019): masked training with uniform pixel selection in a window of 5 pixels."""
 
+    name = "noise2void"
     when = "a baseline; pixels are replaced by random neighbours"
     fill = "ups"
 
@@ -50,26 +58,39 @@ class Noise2Void2(Masked):
     The changes of the network rid Noise2Void of its checkerboard.
     """
 
+    name = "noise2void2"
     when = "a baseline without Noise2Void's checkerboard"
     fill = "mean"
 
     def network(self) -> nn.Module:
         """U-Net with plain blocks, blur-pooling and no skip at the finest level."""
-        c = self.config
+        size = self.architecture
         return UNet(
-            self.facts.dims,
-            self.facts.channels,
-            features=c.features,
-            levels=c.levels,
+            self.profile.dims,
+            self.profile.channels,
+            features=size.features,
+            levels=size.levels,
             block="plain",
             finest_skip=False,
             blur_pool=True,
         )
 
 
+class Noise2SelfSettings(MaskedSettings):
+    """Settings of `noise2self`."""
+
+    fill: Annotated[FillName, Field(description="What replaces the masked pixels.")] = "random"
+    fill_sigma: Annotated[float, Field(gt=0, description="Of fill=gaussian, where the images have 1.")] = 0.2
+
+
 class Noise2Self(Masked):
     """Noise2Self (Batson and Royer, ICML 2019): masked training with random values, or the donut, as fill."""
 
+    name = "noise2self"
     when = "a baseline; fill=random, gaussian (the paper's Noise2Self-Noise) or donut"
-    settings = frozenset({"mask_density", "fill", "fill_sigma"})
+    Settings = Noise2SelfSettings
     fill = "random"
+
+    def __init__(self, settings: Any, profile: DataProfile, architecture: Architecture | None = None) -> None:
+        super().__init__(settings, profile, architecture)
+        self.replace = fill_of(settings.fill, settings.fill_sigma)

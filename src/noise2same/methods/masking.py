@@ -9,12 +9,16 @@ import math
 from collections.abc import Callable, Sequence
 from functools import partial
 from itertools import product
+from typing import Literal
 
 import torch
 from torch import Tensor
 from torch.nn import functional
 
 Fill = Callable[[Tensor, Tensor, torch.Generator], Tensor]
+FillName = Literal["gaussian", "donut", "mean", "ups", "random"]
+LARGEST_SHARE = 0.2
+"""Of the pixels that are hidden, where neighbours are hidden with each pixel of J: the rest must tell what they are."""
 
 
 def stratified(shape: Sequence[int], density: float, generator: torch.Generator) -> Tensor:
@@ -52,6 +56,37 @@ def stratified(shape: Sequence[int], density: float, generator: torch.Generator)
     mask = torch.zeros((*images, *spatial), dtype=torch.uint8, device=device)
     mask.flatten(2).scatter_add_(2, index.flatten(2), keep.flatten(2).to(torch.uint8))
     return mask > 0
+
+
+def draw_mask(
+    x: Tensor, density: float, extent: Sequence[int], fill: Fill, generator: torch.Generator
+) -> tuple[Tensor, Tensor, Tensor]:
+    """Draw J and hide it, with the pixels that share noise with it.
+
+    Parameters
+    ----------
+    x : Tensor, (B, C, [Z,] Y, X)
+        Noisy patches.
+    density : float
+        Expected fraction of the pixels in J; less where neighbours are hidden too.
+    extent : sequence of int
+        Over how many pixels along [Z,] Y, X neighbours share noise; empty or zeros if they do not.
+    fill : Fill
+        What replaces the pixels of J; neighbours that share noise are replaced by the mean of what is around them.
+
+    Returns
+    -------
+    j, hidden : Tensor of bool
+        The pixels of J, and all that are hidden for them.
+    masked : Tensor
+        The patches without what is hidden.
+    """
+    if not any(extent):
+        j = stratified(x.shape, density, generator)
+        return j, j, fill(x, j, generator)
+    j = stratified(x.shape, min(density, LARGEST_SHARE / math.prod(2 * reach + 1 for reach in extent)), generator)
+    hidden = widened(j, extent)
+    return j, hidden, surroundings(x, hidden, extent)
 
 
 def widened(mask: Tensor, extent: Sequence[int]) -> Tensor:
@@ -122,9 +157,9 @@ def random(x: Tensor, mask: Tensor, generator: torch.Generator) -> Tensor:
     return torch.where(mask, low + (high - low) * values, x)
 
 
-FILLS: dict[str, Fill] = {"gaussian": gaussian, "donut": donut, "mean": mean, "ups": ups, "random": random}
+FILLS: dict[FillName, Fill] = {"gaussian": gaussian, "donut": donut, "mean": mean, "ups": ups, "random": random}
 
 
-def fill_of(name: str, sigma: float) -> Fill:
+def fill_of(name: FillName, sigma: float = 0.2) -> Fill:
     """The fill of that name; `sigma` is that of a Gaussian one."""
     return partial(gaussian, sigma=sigma) if name == "gaussian" else FILLS[name]

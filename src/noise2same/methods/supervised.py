@@ -12,6 +12,7 @@ from noise2same.methods.base import Method, mean_square
 class Noise2True(Method):
     r"""Supervised training: :math:`\|f(x) - y\|^2/m` with the clean image y."""
 
+    name = "noise2true"
     needs = "noisy images and clean targets"
     when = "clean partners of the noisy images exist"
     supervised = True
@@ -28,5 +29,6 @@ class Noise2Noise(Noise2True):
     The noise of x' is independent of that of x and has zero mean, so that the minimum is the one for clean targets.
     """
 
+    name = "noise2noise"
     needs = "two noisy images of each scene"
     when = "everything was imaged twice"

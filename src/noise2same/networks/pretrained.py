@@ -15,6 +15,13 @@ from noise2same.networks.unet import Conv, UNet, Up
 
 NAMES = {1: "grey", 3: "colour"}
 """By the number of channels."""
+FEATURES, LEVELS = 16, 3
+"""Of the pretrained U-Nets; one that is several times as wide begins as the same function."""
+
+
+def exists(dims: int, channels: int, features: int, levels: int, block: str) -> bool:
+    """Whether there are weights for 2D images with so many channels, and a U-Net of this size."""
+    return dims == 2 and channels in NAMES and block == "plain" and levels == LEVELS and features % FEATURES == 0
 
 
 def begin(network: nn.Module) -> bool:

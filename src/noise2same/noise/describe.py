@@ -25,7 +25,6 @@ def paragraph(diagnosis: Diagnosis) -> str:
         growth(diagnosis),
         "" if diagnosis.correlated else "It is independent from pixel to pixel.",
         diagnosis.advice,
-        "A noise model is used." if diagnosis.usable else "",
         f"Confidence: {diagnosis.confidence:.2f} of 1.",
     ]
     return " ".join(sentence for sentence in sentences if sentence)

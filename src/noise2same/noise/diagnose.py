@@ -12,11 +12,10 @@ from numpy.typing import NDArray
 from noise2same.noise.correlation import correlation, thinned
 from noise2same.noise.defects import examine
 from noise2same.noise.level import fit, measure
+from noise2same.noise.model import PARAMETRIC, NoiseModel
 
 CONFIDENT = 0.5
 """From here on a Gaussian or Poisson–Gaussian noise model of the diagnosed level describes the noise."""
-MODELS = ("gaussian", "poisson", "poisson-gaussian")
-"""The kinds of noise that such a model describes: the covariance with an output follows from their variance."""
 SMALLEST = 16
 """Images with fewer pixels a side are not diagnosed."""
 PIXELS = 2**20
@@ -83,19 +82,22 @@ class Diagnosis:
     levels: tuple[tuple[float, float], ...] = ()
     """Brightness and noise variance of the flattest places, which the noise-level function is fitted to."""
     channels: tuple[dict[str, float], ...] = ()
-    """sigma, a and b of each channel; those above are the means of the noisy ones."""
-    usable: bool = False
-    """Whether training with a noise model of this level and correlation is better than without one.
-
-    Clipped and quantised noise does not fit the model, but is nearer to it than to none; impulses are not. Nor is real
-    photon noise, whose law depends on the detector. In trials, volumes were better without one, unless pixels share
-    noise; and where pixels share noise that grows with the brightness, by far.
-    """
+    """sigma, a and b of each channel, and mean and std of its pixels; those above are the means of the noisy ones."""
+    steady: bool = False
+    """Whether the noise is equally strong in dark and bright places, and its level is sure."""
 
     def shared(self) -> tuple[tuple[float, ...], ...]:
         """Autocorrelation along each spatial axis as far as there is any; empty if the noise is independent."""
         reaches = self.extent.items() if self.correlated else ()
         return tuple(self.correlation[axis][:reach] for axis, reach in reaches)
+
+    @property
+    def noise(self) -> NoiseModel:
+        """The noise of each channel in the images' units; a channel without noise has the mean of the others."""
+        pooled = {"a": self.a, "b": self.b}
+        lines = [one if one["sigma"] > 0 else one | pooled for one in self.channels]
+        a, b, mean, std = (tuple(line[name] for line in lines) for name in ("a", "b", "mean", "std"))
+        return NoiseModel(a, b, mean, std, self.shared(), self.kind, self.confidence)
 
 
 def diagnose(slabs: Sequence[NDArray]) -> Diagnosis:
@@ -115,7 +117,10 @@ def diagnose(slabs: Sequence[NDArray]) -> Diagnosis:
     noisy = [one for one in found if one.sigma > 0] or found
     return replace(
         _combined(noisy) if len(noisy) > 1 else noisy[0],
-        channels=tuple({"sigma": one.sigma, "a": one.a, "b": one.b} for one in found),
+        channels=tuple(
+            {"sigma": one.sigma, "a": one.a, "b": one.b} | _statistics([box[c] for box in boxes])
+            for c, one in enumerate(found)
+        ),
     )
 
 
@@ -132,6 +137,12 @@ def _boxes(slabs: list[NDArray]) -> list[NDArray]:
     count = max(1, PIXELS // max(place.size for place in places))
     chosen = np.unique(np.linspace(0, len(places) - 1, min(count, len(places))).round().astype(int))
     return [places[i].reshape(len(places[i]), -1, *places[i].shape[-2:]) for i in chosen]
+
+
+def _statistics(boxes: list[NDArray]) -> dict[str, float]:
+    """Mean and standard deviation of one channel's pixels."""
+    known = np.concatenate([box[np.isfinite(box)] for box in boxes]).astype(np.float64)
+    return {"mean": float(known.mean()), "std": float(known.std())} if known.size else {"mean": 0.0, "std": 1.0}
 
 
 def _of_channel(boxes: list[NDArray], axes: str) -> Diagnosis:
@@ -184,7 +195,7 @@ def _of_channel(boxes: list[NDArray], axes: str) -> Diagnosis:
         evidence=evidence,
         advice=_advice(kind, found.extent, confidence),
         levels=tuple(zip(levels.brightness.tolist(), levels.variance.tolist(), strict=True)),
-        usable=_usable(kind, evidence) and (a == 0 if correlated else axes == "YX"),
+        steady=_steady(kind, evidence),
     )
 
 
@@ -212,12 +223,12 @@ def _confidence(kind: str, correlated: bool, evidence: dict[str, float]) -> floa
     limits = {"impulses": IMPULSES, "correlation": 1.0, "error": ERROR, "misfit": MISFIT}
     if not _counts_photons(evidence):
         limits |= {"clipped": CLIPPED, "step": STEP}
-    return _sure(evidence, limits) * (1.0 if kind in MODELS and not correlated else 0.4)
+    return _sure(evidence, limits) * (1.0 if kind in PARAMETRIC and not correlated else 0.4)
 
 
-def _usable(kind: str, evidence: dict[str, float]) -> bool:
-    steady = kind in ("gaussian", "clipped", "quantised") and evidence["variation"] < VARIATION
-    return steady and _sure(evidence, {"error": ERROR, "misfit": MISFIT}) >= CONFIDENT
+def _steady(kind: str, evidence: dict[str, float]) -> bool:
+    even = kind in ("gaussian", "clipped", "quantised") and evidence["variation"] < VARIATION
+    return even and _sure(evidence, {"error": ERROR, "misfit": MISFIT}) >= CONFIDENT
 
 
 def _sure(evidence: dict[str, float], limits: dict[str, float]) -> float:
@@ -233,7 +244,7 @@ def _advice(kind: str, extent: dict[str, int], confidence: float) -> str:
             " network that predicts a pixel from these would keep the noise: training takes them together. Much of the"
             " noise may stay."
         )
-    return ADVICE[kind] + (UNSURE if kind in MODELS and confidence < CONFIDENT else "")
+    return ADVICE[kind] + (UNSURE if kind in PARAMETRIC and confidence < CONFIDENT else "")
 
 
 def _combined(channels: list[Diagnosis]) -> Diagnosis:
@@ -256,7 +267,7 @@ def _combined(channels: list[Diagnosis]) -> Diagnosis:
         evidence={name: float(np.mean([one.evidence[name] for one in channels])) for name in channels[0].evidence},
         advice=_advice(kind, extent, confidence),
         levels=tuple(point for one in channels for point in one.levels),
-        usable=all(one.usable for one in channels),
+        steady=all(one.steady for one in channels),
     )
 
 

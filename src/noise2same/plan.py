@@ -1,0 +1,525 @@
+"""The plan of a run: everything that is derived from the images and the settings, each decision with its reason.
+
+`make_plan(fingerprint, config)` is the only place that decides. Methods, training and prediction obey. Printing a plan
+explains a run, storing it repeats the run, and editing it changes the run.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from types import ModuleType
+from typing import Any, Generic, Literal, TypeVar
+
+from pydantic import BaseModel, ConfigDict, ValidationError
+
+from noise2same import methods
+from noise2same.config import Config, batch_of
+from noise2same.data.normalize import Normalization
+from noise2same.data.training_data import TrainingData
+from noise2same.errors import InputError
+from noise2same.methods import Algorithm, Architecture, DataProfile, Method
+from noise2same.methods.noise2same import Noise2Same, theorem_2
+from noise2same.methods.projected import Projected
+from noise2same.methods.sure import Sure
+from noise2same.networks import pretrained
+from noise2same.noise.level import noise_level
+from noise2same.noise.model import NoiseModel
+from noise2same.noise.survey import majority_diagnosis, strength_per_image
+
+T = TypeVar("T")
+
+MINUTES = 5.0
+"""Budget of a training where the user gives none."""
+MINUTES_PRETRAINED = 0.5
+"""Budget of a pretrained network on one picture: most of the gain is there by then (benchmarks/set12.md)."""
+LEARNING_RATE = 3e-3
+"""Adam's at its highest (benchmarks/presets.md)."""
+FULL_RATE_PIXELS = 2**18
+"""Pixels from which on a pretrained network is trained at the full rate; with fewer it soon overfits their noise.
+
+Trials on twelve images, crops of 64² to 512² (note of session 14)."""
+LEAST_RATE_SHARE = 0.1
+"""Of the learning rate for few pixels."""
+PATCHES = 8
+"""That go through the network in one step, where the user gives no batch."""
+HELD_OUT = 1 / 8
+"""Share of the pixels that are held out of the loss, to estimate the error on."""
+TTA_PIXELS = 2**20
+"""Of a frame up to which it is denoised in eight orientations: seconds, even on a CPU."""
+RECIPES: dict[str, dict[str, Any]] = {
+    "fast": {"schedule": "cosine", "clip": 2.0, "ema": 0.999, "freeze_bn_after": 0.5},
+    "best": {"schedule": "cosine", "clip": 2.0, "ema": 0.999, "freeze_bn_after": 0.5},
+    "paper": {"schedule": "halving", "clip": 0.0, "ema": 0.0, "freeze_bn_after": 1.0},
+}
+"""What a preset fixes of the training: no user turns these."""
+
+
+class Frozen(BaseModel):
+    """Data that does not change, with no unknown fields."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+
+class Decision(Frozen, Generic[T]):
+    """A value and why it was chosen."""
+
+    value: T
+    reason: str
+
+
+class Budget(Frozen):
+    """How long to train at most: in steps or in minutes."""
+
+    steps: int | None = None
+    minutes: float | None = None
+
+    def __str__(self) -> str:
+        if self.steps is not None:
+            return f"{self.steps} steps"
+        return f"{self.minutes:g} minute{'s' * (self.minutes != 1)}"
+
+
+class Fingerprint(Frozen):
+    """What was measured of the training images."""
+
+    dims: int
+    """Number of spatial dimensions."""
+    channels: int
+    images: int
+    """Number of images, or of the boxes that represent them."""
+    pixels: int
+    """Of all of them."""
+    noise: NoiseModel
+    """In the images' own units."""
+    steady: bool
+    """Whether the noise is equally strong in dark and bright places, and its level is sure."""
+    noise_varies: bool
+    """Whether some images have much stronger noise than others."""
+    scale: Normalization
+    """What a normalized unit is worth in the images' own units."""
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """How to train, as the training loop takes it."""
+
+    steps: int | None
+    minutes: float | None
+    learning_rate: float
+    """Of Adam, at its highest."""
+    schedule: Literal["cosine", "halving"]
+    """Of the learning rate: warm-up and cosine to zero, or ten times halved."""
+    clip: float
+    """Largest norm of a step's gradient; 0 for any."""
+    ema: float
+    """Decay per step of the averaged weights that predict; 0 for the last ones."""
+    freeze_bn_after: float
+    """Share of the budget after which batch norm keeps its statistics."""
+    early_stopping: bool
+    pretrained: bool
+    """Whether the network was trained before."""
+    seed: int
+
+
+class Plan(Frozen):
+    """What a training run does, and why.
+
+    Examples
+    --------
+    >>> plan = Plan.read("plan.json")  # doctest: +SKIP
+    >>> print(plan.method.value, plan.method.reason)  # doctest: +SKIP
+    """
+
+    config: Config
+    """What was asked for."""
+    fingerprint: Fingerprint
+    """What was measured."""
+    method: Decision[str]
+    noise: Decision[NoiseModel]
+    """In the images' own units."""
+    lambda_inv: Decision[tuple[float, ...]] | None
+    """Weight of the paper's invariance term in each channel; None for other methods."""
+    noise_extent: Decision[tuple[int, ...]]
+    """Pixels along [Z,] Y, X that are masked together with each pixel; empty for none."""
+    strength_per_image: Decision[bool]
+    """Whether each image has a noise level of its own."""
+    normalization: Decision[Literal["dataset", "image"]]
+    start: Decision[Literal["pretrained", "model", "scratch"]]
+    budget: Decision[Budget]
+    learning_rate: Decision[float]
+    batch: Decision[int]
+    early_stopping: Decision[bool]
+    held_out: Decision[float]
+    """Share of the pixels that the loss does not see."""
+    freeze_bn_after: Decision[float]
+    """Share of the budget after which batch norm keeps its statistics."""
+    tta_pixels: Decision[int]
+    """Largest frame that is denoised in eight orientations."""
+
+    def __str__(self) -> str:
+        """Every decision with its reason, a line each."""
+        rows = []
+        for name in type(self).model_fields:
+            decision = getattr(self, name)
+            if isinstance(decision, Decision):
+                rows.append((name.replace("_", " "), in_words(decision.value), decision.reason))
+        widths = [max(len(row[column]) for row in rows) for column in (0, 1)]
+        return "\n".join(f"{name:{widths[0]}}  {value:{widths[1]}}  {reason}" for name, value, reason in rows)
+
+    def lines(self, device: str = "") -> list[str]:
+        """The plan in three lines, for the start of a training; `device` says where it runs."""
+        found = self.fingerprint
+        many = f"{found.images} image{'s' * (found.images > 1)}, {found.pixels / 1e6:.2f} MPix"
+        early = "may end early" if self.early_stopping.value else "no early stopping"
+        start = {"pretrained": "from the pretrained network", "model": "from this model", "scratch": "from scratch"}
+        return [
+            f"Noise of {many}: {in_words(self.noise.value)}, {self.relative_level()} of the contrast.",
+            f"Method: {self.method.value}, because {self.method.reason}.",
+            f"Training {start[self.start.value]} for at most {self.budget.value}, {early}{f', on {device}' * bool(device)}.",
+        ]
+
+    def relative_level(self) -> str:
+        """Standard deviation of the noise as a share of that of the images; the least and the largest channel's."""
+        levels = [f"{sigma:.2f}" for sigma in self.normalized_noise().sigma]
+        return " to ".join(dict.fromkeys((min(levels), max(levels))))
+
+    def normalized_noise(self) -> NoiseModel:
+        """The noise in normalized units."""
+        return self.noise.value.normalized(self.fingerprint.scale)
+
+    def recipe(self) -> Recipe:
+        """How to train."""
+        fixed = RECIPES[self.config.preset] | {"freeze_bn_after": self.freeze_bn_after.value}
+        return Recipe(
+            steps=self.budget.value.steps,
+            minutes=self.budget.value.minutes,
+            learning_rate=self.learning_rate.value,
+            early_stopping=self.early_stopping.value,
+            pretrained=self.start.value != "scratch",
+            seed=self.config.seed,
+            **fixed,
+        )
+
+    def profile(self, data: TrainingData) -> DataProfile:
+        """What the method is told of the images."""
+        low, high = data.range()
+        return DataProfile(
+            data.dims,
+            data.channels,
+            noise=self.normalized_noise(),
+            noise_extent=self.noise_extent.value,
+            level_given=self.config.sigma is not None or self.config.gain is not None,
+            low=low,
+            high=high,
+            normalization=data.normalization,
+        )
+
+    def create_method(self, profile: DataProfile) -> Method:
+        """The method, with its own settings."""
+        cls = self.config.method if isinstance(self.config.method, type) else methods.find(self.method.value)
+        settings = methods.settings_of(cls, self.config)
+        if self.lambda_inv is not None:
+            settings = settings.model_copy(update={"lambda_inv": self.lambda_inv.value})
+        assert issubclass(cls, Method), "only methods that are trained have a plan"
+        return cls(settings, profile, architecture_of(self.config))
+
+    def write(self, path: str | os.PathLike[str]) -> None:
+        """Write the plan as JSON, for `read` and `--plan`."""
+        Path(path).write_text(self.model_dump_json(indent=2) + "\n")
+
+    @classmethod
+    def read(cls, path: str | os.PathLike[str]) -> Plan:
+        """Read a plan that `write` or `noise2same plan --json` wrote, as it is or edited."""
+        try:
+            return cls.model_validate_json(Path(path).expanduser().read_text())
+        except FileNotFoundError:
+            raise InputError(f"{path} does not exist: give the JSON file of a plan.") from None
+        except (OSError, UnicodeDecodeError) as error:
+            raise InputError(f"{path} cannot be read ({error}): give the JSON file of a plan.") from None
+        except ValidationError as error:
+            first = error.errors()[0]
+            where = ".".join(map(str, first["loc"])) or "the file"
+            raise InputError(
+                f"{path} is not a plan ({where}: {first['msg']}): make one with noise2same plan."
+            ) from None
+
+
+def architecture_of(config: Config) -> Architecture:
+    """Size of the network that a config asks for."""
+    return Architecture(config.features, config.levels, config.block)
+
+
+# Measuring
+
+
+def fingerprint(data: TrainingData, config: Config) -> tuple[Fingerprint, tuple[float, ...] | None]:
+    """Measure what a plan rests on, and the strength of the noise in each image where it differs."""
+    diagnosis, correlated = majority_diagnosis(data.raw)
+    noise = diagnosis.noise if diagnosis.sigma > 0 else _level_alone(data)
+    given = config.sigma is not None or config.gain is not None
+    strengths = None
+    if not given:
+        strengths = strength_per_image(data.images, noise.normalized(data.scale), correlated=correlated)
+    found = Fingerprint(
+        dims=data.dims,
+        channels=data.channels,
+        images=len(data.images),
+        pixels=data.pixels,
+        noise=noise,
+        steady=diagnosis.steady,
+        noise_varies=strengths is not None,
+        scale=data.scale,
+    )
+    return found, strengths
+
+
+def _level_alone(data: TrainingData) -> NoiseModel:
+    """The noise of images that are too small to diagnose, or constant almost everywhere."""
+    scale = Normalization.measure([data.raw[0]])
+    level = noise_level(data.raw[0])
+    offsets = tuple(s**2 - a * m for s, a, m in zip(level.sigma, level.slope, scale.mean, strict=True))
+    return NoiseModel(level.slope, offsets, scale.mean, scale.std)
+
+
+# Deciding
+
+ASKED = "it was asked for, or is the preset's"
+
+
+def _because(value: T, reason: str) -> Decision[T]:
+    return Decision(value=value, reason=reason)
+
+
+def make_plan(found: Fingerprint, config: Config, *, trained: bool = False) -> Plan:
+    """Decide everything that a training run needs.
+
+    Parameters
+    ----------
+    found : Fingerprint
+        What was measured of the images.
+    config : Config
+        What the user asks for. It is kept in every case.
+    trained : bool
+        Whether an existing model is trained further.
+    """
+    method, reason = _choose_method(found, config)
+    assert issubclass(method, Method), "only methods that are trained have a plan"
+    settings = methods.settings_of(method, config)
+    noise = _choose_noise(found, config, getattr(settings, "noise_model", "auto"))
+    start = _choose_start(found, config, method, noise.value, trained)
+    stops = _choose_early_stopping(config, method, noise.value)
+    return Plan(
+        config=config,
+        fingerprint=found,
+        method=_because(method.name, reason),
+        noise=noise,
+        lambda_inv=_choose_weight(found, method, settings, noise.value),
+        noise_extent=_choose_extent(found, config, method, noise.value),
+        strength_per_image=_choose_strengths(found, config),
+        normalization=_normalization(config),
+        start=start,
+        budget=_choose_budget(found, config, start.value),
+        learning_rate=_choose_learning_rate(found, config, start.value),
+        batch=_choose_batch(found, config, method),
+        early_stopping=stops,
+        held_out=_because(
+            HELD_OUT if stops.value else 0.0,
+            "the error is estimated on pixels that the loss does not see" if stops.value else "not needed",
+        ),
+        freeze_bn_after=_choose_freeze(config, start.value),
+        tta_pixels=_because(TTA_PIXELS, "larger frames would take long for about 0.1 dB"),
+    )
+
+
+def _choose_method(found: Fingerprint, config: Config) -> tuple[type[Algorithm], str]:
+    able = methods.candidates(config)
+    if config.method != "auto":
+        return able[0], "it was asked for"
+    asked = [*config.method_settings, *methods.shared_settings(config)]
+    if Sure not in able:
+        chosen = able[0]
+        return chosen, f"{' and '.join(asked)} was set, which {chosen.name} uses and sure does not"
+    if config.method_settings.get("noise_model", "auto") != "auto":
+        return Sure, "noise_model was set"
+    against = _why_not_sure(found)
+    if against is None:
+        return Sure, f"the noise is {found.noise.kind}, equally strong everywhere, and its level is sure"
+    if Projected in able:
+        return Projected, against
+    return Sure, f"{' and '.join(asked)} was set"
+
+
+def _why_not_sure(found: Fingerprint) -> str | None:
+    """Why an unbiased estimate of the error would not hold for these images; None if it would."""
+    noise = found.noise
+    if not found.steady:
+        if noise.kind in ("poisson", "poisson-gaussian"):
+            return "the noise grows with the brightness, by a law that depends on the detector"
+        if noise.kind == "gaussian":
+            return "the level of the noise is uncertain"
+        return f"the noise is {noise.kind}"
+    if noise.correlated:
+        if any(noise.a):
+            return "pixels share noise that grows with the brightness"
+        return "pixels share noise that is stronger in some images" if found.noise_varies else None
+    return "volumes were measured to be better without a noise model" if found.dims == 3 else None
+
+
+def _choose_noise(found: Fingerprint, config: Config, model: str) -> Decision[NoiseModel]:
+    noise, count = found.noise, found.channels
+    if config.sigma is not None or config.gain is not None:
+        given = replace(noise, a=(config.gain or 0.0,) * count, b=((config.sigma or 0.0) ** 2,) * count)
+        return _because(_positive(given, model), "the level was given")
+    variances = [sigma**2 for sigma in noise.sigma]
+    if model == "gaussian":
+        flat = replace(noise, a=(0.0,) * count, b=tuple(variances), kind="gaussian")
+        return _because(flat, "noise_model=gaussian, level as measured")
+    if model == "poisson":
+        slopes = tuple(v / mean if mean else -1.0 for v, mean in zip(variances, noise.mean, strict=True))
+        photons = replace(noise, a=slopes, b=(0.0,) * count, kind="poisson")
+        return _because(_positive(photons, model), "noise_model=poisson, level as measured")
+    return _because(noise, f"measured, confidence {noise.confidence:.2f} of 1")
+
+
+def _positive(noise: NoiseModel, model: str) -> NoiseModel:
+    """The noise, if it has a variance at the mean of the images."""
+    line = [a * mean + b for a, b, mean in zip(noise.a, noise.b, noise.mean, strict=True)]
+    if min(*line, *noise.a) < 0:
+        middle = min(noise.mean)
+        raise InputError(f"The variance of {model} noise would be negative at the images' mean, which is {middle:.3g}.")
+    return noise
+
+
+def _choose_weight(
+    found: Fingerprint, method: type[Algorithm], settings: Any, noise: NoiseModel
+) -> Decision[tuple[float, ...]] | None:
+    if not issubclass(method, Noise2Same):
+        return None
+    if settings.lambda_inv != "auto":
+        return _because((settings.lambda_inv,), "it was asked for")
+    return _because(theorem_2(noise.normalized(found.scale)), "Theorem 2: twice the noise level, at most 2")
+
+
+def _choose_extent(
+    found: Fingerprint, config: Config, method: type[Algorithm], noise: NoiseModel
+) -> Decision[tuple[int, ...]]:
+    if config.noise_extent != "auto":
+        if len(config.noise_extent) != found.dims:
+            axes = "ZYX"[-found.dims :]
+            raise InputError(f"noise_extent={config.noise_extent}: it should be {found.dims} numbers, for {axes}.")
+        return _because(config.noise_extent, "it was asked for")
+    if not noise.correlated:
+        return _because((), "the noise is independent from pixel to pixel")
+    if issubclass(method, Projected):
+        return _because(noise.extent, "pixels share noise so far")
+    return _because((), f"{method.name} masks single pixels unless noise_extent is set")
+
+
+def _choose_strengths(found: Fingerprint, config: Config) -> Decision[bool]:
+    if config.sigma is not None or config.gain is not None:
+        return _because(False, "the level was given for all images")
+    if found.noise_varies:
+        return _because(True, "the noise is much stronger in some images than in others")
+    return _because(False, "all images have noise of about the same strength")
+
+
+def _normalization(config: Config) -> Decision[Literal["dataset", "image"]]:
+    if config.normalization == "image":
+        return _because("image", ASKED)
+    return _because("dataset", "images of one set keep their relative brightness")
+
+
+def _choose_start(
+    found: Fingerprint, config: Config, method: type[Algorithm], noise: NoiseModel, trained: bool
+) -> Decision[Literal["pretrained", "model", "scratch"]]:
+    if trained:
+        return _because("model", "an existing model is trained further")
+    if config.from_scratch:
+        return _because("scratch", ASKED)
+    if not issubclass(method, Sure | Projected):
+        return _because("scratch", f"{method.name} is trained as it was published")
+    if issubclass(method, Projected) and noise.kind in ("impulse", "unknown"):
+        return _because("scratch", f"the pretrained networks have not seen {noise.kind} noise")
+    if not pretrained.exists(found.dims, found.channels, config.features, config.levels, config.block):
+        what = f"{found.dims}D images with {found.channels} channel{'s' * (found.channels > 1)}"
+        return _because("scratch", f"there is no pretrained network of this size for {what}")
+    return _because("pretrained", "it has seen noise of this kind on other pictures")
+
+
+def _choose_budget(found: Fingerprint, config: Config, start: str) -> Decision[Budget]:
+    if config.steps is not None or config.minutes is not None:
+        return _because(Budget(steps=config.steps, minutes=config.minutes), ASKED)
+    if start != "scratch" and found.images == 1:
+        return _because(Budget(minutes=MINUTES_PRETRAINED), "a pretrained network needs little for one image")
+    why = "several images" if start != "scratch" else "a network starts from random weights"
+    return _because(Budget(minutes=MINUTES), why)
+
+
+def _choose_learning_rate(found: Fingerprint, config: Config, start: str) -> Decision[float]:
+    if config.learning_rate is not None:
+        return _because(config.learning_rate, ASKED)
+    if start == "scratch":
+        return _because(LEARNING_RATE, "the default for random weights")
+    share = min(1.0, max(LEAST_RATE_SHARE, found.pixels / FULL_RATE_PIXELS))
+    if share == 1:
+        return _because(LEARNING_RATE, "the images have pixels enough for the full rate")
+    return _because(share * LEARNING_RATE, "few pixels: a trained network would soon overfit their noise")
+
+
+def _choose_batch(found: Fingerprint, config: Config, method: type[Method]) -> Decision[int]:
+    if config.batch is not None:
+        return _because(batch_of(config.batch, config, found.dims), ASKED)
+    size = batch_of(PATCHES // method.passes, config, found.dims)
+    return _because(size, f"{PATCHES} patches go through the network in a step, each {method.passes} times")
+
+
+def _choose_early_stopping(config: Config, method: type[Method], noise: NoiseModel) -> Decision[bool]:
+    if not config.early_stopping:
+        return _because(False, ASKED)
+    if method.supervised:
+        return _because(True, "the error is known on held-out pixels of the targets")
+    if noise.correlated:
+        return _because(False, "the error cannot be estimated where pixels share noise")
+    if not noise.sure_holds:
+        return _because(False, f"the error cannot be estimated for noise of the kind {noise.kind}")
+    return _because(True, "the error can be estimated on held-out pixels")
+
+
+def _choose_freeze(config: Config, start: str) -> Decision[float]:
+    if start != "scratch":
+        return _because(0.0, "a trained network keeps its statistics")
+    return _because(
+        RECIPES[config.preset]["freeze_bn_after"],
+        "statistics of batches drift from those that the network predicts with: images get darker",
+    )
+
+
+def in_words(value: Any) -> str:
+    """A decision's value in a few words."""
+    if isinstance(value, NoiseModel):
+        shared = f", shared over {' × '.join(str(n + 1) for n in value.extent)} pixels" if value.correlated else ""
+        levels = " / ".join(f"{sigma:.3g}" for sigma in value.sigma)
+        return f"{value.kind}, σ = {levels}{shared}"
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, float):
+        return f"{value:.3g}"
+    if isinstance(value, Sequence) and not isinstance(value, str):
+        return " × ".join(in_words(item) for item in value) or "none"
+    return str(value)
+
+
+class _CallableModule(ModuleType):
+    """`noise2same.plan` is this module and the public function `plan`, which a module of its name would hide."""
+
+    def __call__(self, *arguments: Any, **options: Any) -> Plan:
+        from noise2same.api import plan
+
+        return plan(*arguments, **options)
+
+
+sys.modules[__name__].__class__ = _CallableModule
