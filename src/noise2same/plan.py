@@ -175,11 +175,12 @@ class Plan(Frozen):
         found = self.fingerprint
         many = f"{found.images} image{'s' * (found.images > 1)}, {found.pixels / 1e6:.2f} MPix"
         early = "may end early" if self.early_stopping.value else "no early stopping"
+        where = f", on {device}" if device else ""
         start = {"pretrained": "from the pretrained network", "model": "from this model", "scratch": "from scratch"}
         return [
             f"Noise of {many}: {in_words(self.noise.value)}, {self.relative_level()} of the contrast.",
             f"Method: {self.method.value}, because {self.method.reason}.",
-            f"Training {start[self.start.value]} for at most {self.budget.value}, {early}{f', on {device}' * bool(device)}.",
+            f"Training {start[self.start.value]} for at most {self.budget.value}, {early}{where}.",
         ]
 
     def relative_level(self) -> str:
