@@ -141,7 +141,7 @@ class Denoiser:
             raise InputError("minutes=0 trains nothing: give it some minutes, or denoise without training.")
         from noise2same import training  # imports what only training needs
 
-        methods.check_target(self.method if plan is None else methods.find(plan.method.value), given=target is not None)
+        methods.check_target(self.method, given=target is not None)
         opened = io.open_images(images, axes)
         targets = None if target is None else io.open_pairs(opened, target, axes)
         before = self.normalization, self.blend
@@ -149,7 +149,9 @@ class Denoiser:
         further = self.network is not None
         data = read_training_data(opened, targets, normalization=self.config.normalization)
         found, strengths = fingerprint(data, self.config)
-        self.plan = plan = make_plan(found, self.config, trained=further) if plan is None else plan
+        plan = make_plan(found, self.config, trained=further) if plan is None else plan
+        plan.check_fits(found)
+        self.plan = plan
         where = pick(device)
         for line in plan.lines(describe(where)):
             say(line)
@@ -356,12 +358,20 @@ class Denoiser:
         return path
 
     @classmethod
-    def load(cls, path: str | os.PathLike[str]) -> Denoiser:
-        """Read a model written by `save`. Nothing in the file is executed, and no file that it names is opened."""
+    def load(cls, path: str | os.PathLike[str], *, method: type[Method] | None = None) -> Denoiser:
+        """Read a model written by `save`. Nothing in the file is executed, and no file that it names is opened.
+
+        Parameters
+        ----------
+        path : path
+            File of the model.
+        method : class, optional
+            The method, if it was given as a class that no installed package names.
+        """
         header, weights = read_model(Path(path))
         try:
             stored = Header(**header)
-            model = cls(Config(**stored.config))
+            model = cls(Config(**stored.config | ({} if method is None else {"method": method})))
             model.plan = None if stored.plan is None else Plan.model_validate(stored.plan)
             model.axes, model.channels, model.summary = stored.axes, stored.channels, stored.summary
             model.normalization = Normalization(stored.normalization.mean, stored.normalization.std)

@@ -205,6 +205,15 @@ class Plan(Frozen):
             **fixed,
         )
 
+    def check_fits(self, found: Fingerprint) -> None:
+        """Raise InputError if this is a plan for images of other dimensions or channels."""
+        own = self.fingerprint
+        if (own.dims, own.channels) != (found.dims, found.channels):
+            raise InputError(
+                f"The plan is for {own.dims}D images with {own.channels} channels, but these are {found.dims}D with "
+                f"{found.channels}: make a plan for them."
+            )
+
     def profile(self, data: TrainingData) -> DataProfile:
         """What the method is told of the images."""
         low, high = data.range()
