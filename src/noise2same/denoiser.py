@@ -26,15 +26,15 @@ from noise2same.errors import Diverged, InputError
 from noise2same.io import Input
 from noise2same.methods import Facts, Method
 from noise2same.model_file import Header, read_model, write_model
-from noise2same.networks import pretrained as starter
-from noise2same.prediction.engines import ready
-from noise2same.prediction.predict import predict, predict_whole
+from noise2same.networks.pretrained import load_pretrained
+from noise2same.prediction.engines import prepare_for_inference
+from noise2same.prediction.predict import OnBlock, predict, predict_whole
 
 if TYPE_CHECKING:
     from noise2same.quality.checks import Verdict
 
-SMALL = 2**20
-"""Pixels of an image that is denoised in eight orientations unless told otherwise: seconds, even on a CPU."""
+TTA_PIXELS = 2**20
+"""Largest frame that gets test-time augmentation by default: eight passes over it take seconds, even on a CPU."""
 
 
 class Denoiser:
@@ -66,7 +66,7 @@ class Denoiser:
         self.config = config or Config()
         methods.find(self.config)  # which says what is wrong with the settings
         self.network: nn.Module | None = None
-        self._prepared: nn.Module | None = None
+        self._prepared: tuple[torch.device, nn.Module] | None = None
         self.axes, self.channels = "YX", 1
         self.normalization = Normalization((0.0,), (1.0,))
         self.blend: tuple[float, ...] = (1.0,)
@@ -130,7 +130,7 @@ class Denoiser:
         self._prepared, method.warm = None, True
         if self.network is None:
             self.network = self._new_network(method)
-            method.warm = method.adapts and not self.config.from_scratch and starter.begin(self.network)
+            method.warm = method.adapts and not self.config.from_scratch and load_pretrained(self.network)
         device = pick()
         start = "beginning with a trained network" if method.warm else "from scratch"
         say(f"Training on {describe(device)}, {start}: {len(opened)} image{'s' * (len(opened) > 1)}, {data}{method}.")
@@ -188,7 +188,7 @@ class Denoiser:
         opened = io.open_images(images, axes)
         self._adopt(opened, resume=False)
         network = self.new_network()
-        if not starter.begin(network):
+        if not load_pretrained(network):
             raise InputError(
                 f"{opened[0].name}: networks trained beforehand are there for 2D images with 1 or 3 channels and the "
                 f"default network, not for {len(ax.spatial(self.axes))}D ones with {self.channels} channel(s) and "
@@ -209,10 +209,11 @@ class Denoiser:
         *,
         output: str | os.PathLike[str] | None = None,
         dtype: str = "same",
-        augment: bool | None = None,
-        advance: Callable[[float], None] = lambda share: None,
+        tta: bool | None = None,
+        device: str | torch.device | None = None,
+        on_block: OnBlock | None = None,
     ) -> Any:
-        """Denoise one image in overlapping tiles.
+        """Denoise one image, block by block.
 
         Parameters
         ----------
@@ -225,10 +226,14 @@ class Denoiser:
             not at all.
         dtype : str
             "same" as the input (integers rounded and clipped), or the name of another, such as "float32".
-        augment : bool, optional
-            Average over eight rotations and flips: slightly better, eight times slower. By default small images are.
-        advance : callable
-            Told which share of the work has been done since the last time.
+        tta : bool, optional
+            Test-time augmentation: average over eight rotations and flips; slightly better, eight times slower. By
+            default images get it whose frames are small (`uses_tta`).
+        device : str or torch.device, optional
+            Where to compute, such as "cpu" or "cuda:1"; by default the fastest device there is.
+        on_block : callable, optional
+            Called as `on_block(done, total)` after each block. If it returns True, denoising ends with
+            `errors.Cancelled`, and no file is left.
 
         Returns
         -------
@@ -242,8 +247,8 @@ class Denoiser:
             raise InputError(f"There are {len(more) + 1} images: denoise them one by one.")
         if self.network is not None:
             self.check_fits(opened)
-        elif augment:
-            raise InputError(f"{self.config.method} is not a network, which augment is for: leave that out.")
+        elif tta:
+            raise InputError(f"{self.config.method} is not a network, which tta is for: leave that out.")
         target = opened.dtype if dtype == "same" else io.dtype_of(dtype)
         sink: AbstractContextManager[Any]
         if output is None:
@@ -253,7 +258,7 @@ class Denoiser:
                 io.check_output(output, [opened.path])
             sink = io.create(output, opened, target)
         with sink as out:
-            bad = self._predict(opened, out, augment, advance)
+            bad = self._predict(opened, out, tta, device, on_block)
         if bad:
             warnings.warn(f"{opened.name}: {bad} NaN or infinite pixels were passed through.", stacklevel=2)
         if opened.others:
@@ -351,28 +356,37 @@ class Denoiser:
             torch.manual_seed(self.config.seed)
             return method.network()
 
-    def _predict(self, image: io.Image, out: Any, augment: bool | None, advance: Callable[[float], None]) -> int:
+    def _predict(
+        self,
+        image: io.Image,
+        out: Any,
+        tta: bool | None,
+        device: str | torch.device | None,
+        on_block: OnBlock | None,
+    ) -> int:
         """Denoise `image` into `out`; how many NaN and infinite pixels were passed through."""
         if self.network is None:
             facts = Facts(len(ax.spatial(image.axes)), ax.channels(image.axes, image.shape))
             method = self.method(self.config, facts)
-            return predict_whole(method.denoise, image.data, image.axes, out, advance=advance)
-        if self._prepared is None:  # once for any number of images
-            self._prepared = ready(self.network, pick(), math.prod(image.shape))
+            return predict_whole(method.denoise, image.data, image.axes, out, on_block=on_block)
+        where = pick() if device is None else torch.device(device)
+        if self._prepared is None or self._prepared[0] != where:  # once for any number of images
+            self._prepared = where, prepare_for_inference(self.network, where)
         return predict(
-            self._prepared,
+            self._prepared[1],
             image.data,
             image.axes,
             out,
             normalization=self.normalization if self.config.normalization == "dataset" else None,
-            augment=self.turns(image) if augment is None else augment,
+            tta=self.uses_tta(image) if tta is None else tta,
             blend=self.blend,
-            advance=advance,
+            device=where,
+            on_block=on_block,
         )
 
-    def turns(self, image: io.Image) -> bool:
-        """Whether an image is denoised in eight orientations unless told otherwise: by the size of one frame."""
-        return math.prod(image.shape[image.axes.index(axis)] for axis in ax.spatial(image.axes)) <= SMALL
+    def uses_tta(self, image: io.Image) -> bool:
+        """Whether an image gets test-time augmentation by default: if one frame ([Z,] Y, X) is small."""
+        return math.prod(image.shape[image.axes.index(axis)] for axis in ax.spatial(image.axes)) <= TTA_PIXELS
 
     def _adopt(self, images: list[io.Image], resume: bool) -> None:
         """Take axes and channels from the training images, which must agree among each other."""

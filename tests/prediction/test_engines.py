@@ -151,7 +151,7 @@ image = np.random.default_rng(0).normal(100, 20, (48, 48)).astype("float32")
 model = n2s.train(image, steps=2, features=4, batch=2, patch=32, progress=False)
 model.denoise(image)
 model.report("page.html", image)
-print(type(model._prepared).__name__)
+print(type(model._prepared[1]).__name__)
 """
 
 

@@ -107,7 +107,8 @@ class Noise(nn.Module):
         self.network = BlindSpot(
             facts.dims, self.channels, sum(self.outputs), features=config.features, levels=config.levels
         )
-        self.multiple = self.network.multiple
+        self.multiple, self.reach = self.network.multiple, self.network.reach
+        self.values_per_pixel = self.network.values_per_pixel
         self.learned = known is None
         if known is None:
             self.free_level = nn.Parameter(self.unbound(guess.clamp(min=FAINTEST)))

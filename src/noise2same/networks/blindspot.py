@@ -60,6 +60,22 @@ class BlindSpot(nn.Module):
         return self.merge(torch.cat(directions, 1))
 
 
+    @property
+    def reach(self) -> tuple[int, ...]:
+        """Pixels along each spatial axis, to either side, that an output pixel may depend on."""
+        return (self.lateral.reach,) * len(self.multiple)
+
+    @property
+    def values_per_pixel(self) -> int:
+        """Values that prediction holds at once for each pixel, at most.
+
+        In the finest decoder of a direction and its mirror image: its input, that with padding, and the output. Beside
+        them wait the outputs of the other directions.
+        """
+        width, dims = self.merge[0].out_channels, len(self.multiple)
+        return 10 * width + 4 * dims * width
+
+
 class HalfPlane(nn.Module):
     """U-Net whose output in row j of the first spatial axis depends on rows before j, and on all of the other axes.
 
@@ -79,6 +95,17 @@ class HalfPlane(nn.Module):
         self.decoder = nn.ModuleList(HalfConvs(dims, 3 * features, 2 * features) for _ in range(levels - 1))
         self.pool = POOL[dims](2, padding=(1, *(0,) * (dims - 1)))
         self.stride = 2 ** (levels - 1)
+
+    @property
+    def reach(self) -> int:
+        """Rows before its own that an output row may depend on; it reaches less far along the other axes.
+
+        A coarse row of level l is 2^l fine ones. Each pooling and upsampling brings two rows of its level more, and
+        rows move on by one at last.
+        """
+        blocks = zip(self.encoder, [*self.decoder, None], strict=True)
+        steps = sum(2**level * sum(block.reach for block in pair if block) for level, pair in enumerate(blocks))
+        return steps + 2 * (self.stride - 1) + 1
 
     def forward(self, x: Tensor) -> Tensor:
         """(B, C, along, ...) -> (B, 2·features, along, ...)."""
@@ -106,6 +133,11 @@ class HalfConvs(nn.Module):
         super().__init__()
         self.first = CONV[dims](inputs, outputs, 3)
         self.second = CONV[dims](outputs, outputs, 3)
+
+    @property
+    def reach(self) -> int:
+        """Rows before its own, at its own level, that an output row depends on."""
+        return sum(conv.kernel_size[0] - 1 for conv in (self.first, self.second))
 
     def forward(self, x: Tensor) -> Tensor:
         x = functional.pad(x, (*(2, 2) * (x.ndim - 3), 4, 0), mode="replicate")
