@@ -47,7 +47,10 @@ def denoise(
     ] = "same",
     tta: Annotated[
         bool | None,
-        typer.Option(help="Test-time augmentation: average 8 rotations and flips; slower, a bit better.", show_default="for small images"),
+        typer.Option(
+            help="Test-time augmentation: average 8 rotations and flips; slower, a bit better.",
+            show_default="for small images",
+        ),
     ] = None,
     report: Report = None,
     method: Method = None,

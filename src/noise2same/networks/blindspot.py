@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from itertools import pairwise
+from itertools import chain, pairwise
 
 import torch
 from torch import Tensor, nn
@@ -43,9 +43,9 @@ class BlindSpot(nn.Module):
         self.multiple = (2 ** (levels - 1),) * dims  # the grid starts at each direction's own end of the image
         self.lateral = HalfPlane(dims, channels, features, levels)
         self.axial = HalfPlane(dims, channels, features, levels) if dims == 3 else None
-        conv, width = CONV[dims], 2 * features
-        last = conv(width, outputs, 1)
-        self.merge = nn.Sequential(conv(2 * dims * width, width, 1), nn.LeakyReLU(SLOPE, inplace=True), last)
+        conv, self.width = CONV[dims], 2 * features
+        last = conv(self.width, outputs, 1)
+        self.merge = nn.Sequential(conv(2 * dims * self.width, self.width, 1), nn.LeakyReLU(SLOPE, inplace=True), last)
         self.apply(_he)
         nn.init.kaiming_normal_(last.weight, nonlinearity="linear")
 
@@ -59,7 +59,6 @@ class BlindSpot(nn.Module):
             directions += [forth.movedim(2, axis), back.flip(2).movedim(2, axis)]
         return self.merge(torch.cat(directions, 1))
 
-
     @property
     def reach(self) -> tuple[int, ...]:
         """Pixels along each spatial axis, to either side, that an output pixel may depend on."""
@@ -72,8 +71,7 @@ class BlindSpot(nn.Module):
         In the finest decoder of a direction and its mirror image: its input, that with padding, and the output. Beside
         them wait the outputs of the other directions.
         """
-        width, dims = self.merge[0].out_channels, len(self.multiple)
-        return 10 * width + 4 * dims * width
+        return self.width * (10 + 4 * len(self.multiple))
 
 
 class HalfPlane(nn.Module):
@@ -103,8 +101,8 @@ class HalfPlane(nn.Module):
         A coarse row of level l is 2^l fine ones. Each pooling and upsampling brings two rows of its level more, and
         rows move on by one at last.
         """
-        blocks = zip(self.encoder, [*self.decoder, None], strict=True)
-        steps = sum(2**level * sum(block.reach for block in pair if block) for level, pair in enumerate(blocks))
+        blocks = chain(enumerate(self.encoder), enumerate(self.decoder))
+        steps = sum(2**level * block.reach for level, block in blocks if isinstance(block, HalfConvs))
         return steps + 2 * (self.stride - 1) + 1
 
     def forward(self, x: Tensor) -> Tensor:

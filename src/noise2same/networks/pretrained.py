@@ -1,4 +1,4 @@
-"""Pretrained networks: supervised on other pictures with noise of many kinds, so that training need not start at random.
+"""Pretrained networks: trained on other pictures, with clean targets, for noise of many kinds.
 
 `tools/pretrain.py` in the repository made them. They are ordinary models, in `weights/` beside this file.
 """
@@ -45,10 +45,10 @@ def load_pretrained(network: nn.Module) -> bool:
 
 
 def net2wider(network: UNet, weights: dict[str, Tensor], times: int) -> dict[str, Tensor]:
-    """Weights of a narrow network -> of one `times` as wide that computes the same function (Net2Net, Chen et al. 2016).
+    """Widen the weights of a network so that it computes the same function (Net2Net, Chen et al. 2016).
 
-    Each feature map is copied. The weights with which a layer takes the copies add up to the weight of the original, but
-    in unequal random shares, because equal copies would have equal gradients and stay equal.
+    Each feature map is copied. The weights with which a layer takes the copies add up to the weight of the original,
+    but in unequal random shares, because equal copies would have equal gradients and stay equal.
 
     Parameters
     ----------

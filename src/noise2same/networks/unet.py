@@ -71,7 +71,7 @@ class UNet(nn.Module):
         make = Residual if residual else plain
         widths = [features * 2**level for level in range(levels)]
         self.multiple, self.channels = (2 ** (levels - 1),) * dims, channels
-        self.outputs = channels if outputs is None else outputs
+        self.features, self.outputs = features, channels if outputs is None else outputs
         self.stem = conv(channels, features, 3, padding=1) if residual else nn.Identity()
         self.encoder = nn.ModuleList([make(dims, features if residual else channels, features)])
         self.down, self.up, self.decoder = nn.ModuleList(), nn.ModuleList(), nn.ModuleList()
@@ -118,7 +118,7 @@ class UNet(nn.Module):
         That is in the finest decoder: the skip, the upsampled features, both together, and what two layers of a plain
         block make of them. Residual blocks keep their input and the normalized one too.
         """
-        return self.head[-1].in_channels * (6 if self.base is not None else 10)
+        return self.features * (6 if self.base is not None else 10)
 
     def layers(self, x: Tensor) -> Tensor:
         """All convolutions, for sizes that are multiples of the stride."""

@@ -97,7 +97,7 @@ class Grid:
         return self._cheapest(cuts, [[cut[0].stop - cut[0].start for cut in along] for along in cuts], most)
 
     def _cuts(self, part: slice, unit: int, longest: int) -> list[list[slice]]:
-        """All ways to cut an axis into equal pieces of whole units, the last piece excepted; the longest pieces first."""
+        """All ways to cut an axis into equal pieces of whole units, but for the last one; the longest pieces first."""
         extent = part.stop - part.start
         units = -(-extent // unit)
         lengths = {-(-units // pieces) * unit for pieces in range(1, units + 1)}
@@ -132,7 +132,9 @@ def halved(region: Region, multiple: Sequence[int]) -> list[Region]:
         return [region]
     part = region[axis]
     middle = part.start + round_up(edges[axis] // 2, multiple[axis])
-    return [(*region[:axis], half, *region[axis + 1 :]) for half in (slice(part.start, middle), slice(middle, part.stop))]
+    return [
+        (*region[:axis], half, *region[axis + 1 :]) for half in (slice(part.start, middle), slice(middle, part.stop))
+    ]
 
 
 def chunks_of(out: Any, axes: str) -> tuple[int, ...] | None:

@@ -24,8 +24,8 @@ def prepare_for_inference(network: nn.Module, device: torch.device) -> nn.Module
     An engine that fails is replaced by PyTorch, with a warning.
     """
     copy = lay_out(folded(network), device)
-    engine = choose_engine(copy, device)
-    if engine is None:
+    engine = choose_engine(device)
+    if engine is None or not isinstance(copy, UNet):  # such as Laine's, which inverts matrices
         return copy
     try:
         return engine(copy)
@@ -34,10 +34,8 @@ def prepare_for_inference(network: nn.Module, device: torch.device) -> nn.Module
         return copy
 
 
-def choose_engine(network: nn.Module, device: torch.device) -> type[Half] | type[OpenVINO] | None:
-    """Engine to run a network with; None for PyTorch in full precision."""
-    if not isinstance(network, UNet):  # such as Laine's, which inverts matrices
-        return None
+def choose_engine(device: torch.device) -> type[Half] | type[OpenVINO] | None:
+    """Engine to run a U-Net with; None for PyTorch in full precision."""
     if device.type == "cuda":
         return Half
     return OpenVINO if device.type == "cpu" and find_spec("openvino") else None

@@ -26,8 +26,9 @@ from noise2same.device import is_out_of_memory
 from noise2same.errors import Cancelled
 from noise2same.prediction.blocks import UNKNOWN_VALUES, Grid, Region, chunks_of, halved
 
-NETWORK_MEMORY = 5 * 2**28
-"""Bytes that a network may hold for the window of a block; the whole process then stays below 2 GB (benchmarks)."""
+NETWORK_MEMORY = {2: 2**29, 3: 5 * 2**28}
+"""Bytes that a network may hold for the window of a block, by the number of dimensions. More would make the halo smaller
+and the process larger, which stays below 1 GB in 2D and 2 GB in 3D with the default network (benchmarks/memory.py)."""
 REGION_MEMORY = 2**27
 """Bytes of the result that are gathered before they are written; there are two such regions, or one is one chunk."""
 MEASURED_PIXELS = 2**22
@@ -71,7 +72,7 @@ def predict(
     blend : sequence of float
         Weight of the network's output in each channel, or one for all; the rest is the noisy image.
     block : sequence of int, optional
-        Largest block, ([Z,] Y, X); by default what `NETWORK_MEMORY` allows. Blocks are halved when memory runs out.
+        Largest block, ([Z,] Y, X); by default as large as `NETWORK_MEMORY` allows. Blocks are halved when memory runs out.
     device : torch.device, optional
         Where the network computes; by default where its parameters are.
     on_block : callable, optional
@@ -116,7 +117,7 @@ def _cut(
 ) -> list[tuple[Region, Region]]:
     """All blocks of an image, each after the region that it is a part of, in the order of the regions."""
     pixel = ax.channels(axes, tuple(out.shape)) * np.dtype(out.dtype).itemsize
-    most = NETWORK_MEMORY // (4 * getattr(network, "values_per_pixel", UNKNOWN_VALUES))
+    most = NETWORK_MEMORY[len(grid.size)] // (4 * getattr(network, "values_per_pixel", UNKNOWN_VALUES))
     regions = grid.gather(REGION_MEMORY // pixel, unit)
     return [(region, part) for region in regions for part in grid.split(region, most, longest=block)]
 
