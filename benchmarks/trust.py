@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from scipy.ndimage import gaussian_filter
 
 from noise2same import Config, Denoiser
-from noise2same.networks import pretrained as starter
+from noise2same.networks.pretrained import load_pretrained
 from noise2same.noise.diagnose import diagnose
 from noise2same.noise.synthetic import gaussian, poisson_gaussian
 from noise2same.quality.checks import judge
@@ -113,13 +113,13 @@ def model(**options: Any) -> Denoiser:
 
 
 def by_network(denoiser: Denoiser) -> Way:
-    return lambda x: denoiser.denoise(x, "YX", dtype="float32", augment=False)
+    return lambda x: denoiser.denoise(x, "YX", dtype="float32", tta=False)
 
 
 def by_starter() -> Way:
     denoiser = model(normalization="image")
     denoiser.network = denoiser.new_network()
-    assert starter.begin(denoiser.network)
+    assert load_pretrained(denoiser.network)
     return by_network(denoiser)
 
 

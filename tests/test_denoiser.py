@@ -444,7 +444,7 @@ def test_a_denoiser_that_has_predicted_can_be_copied_and_sent(tiny):
 @pytest.mark.parametrize(("shape", "axes", "averaged"), [((4, 1024, 1024), "TYX", True), ((1100, 1000), "YX", False)])
 def test_frames_are_averaged_like_single_pictures(tiny, shape, axes, averaged):
     image = open_images(np.zeros((2, 2)), "YX")[0]
-    assert tiny.turns(dataclasses.replace(image, data=np.broadcast_to(0, shape), axes=axes)) == averaged
+    assert tiny.uses_tta(dataclasses.replace(image, data=np.broadcast_to(0, shape), axes=axes)) == averaged
 
 
 def test_a_method_that_is_not_trained_leaves_the_denoiser_as_it_is():

@@ -129,10 +129,10 @@ def test_ome_zarr_in_and_out(run: Run) -> None:
     assert (result.shape, result.dtype, result.axes) == ((8, 40, 48), np.uint16, "ZYX")
 
 
-def test_dtype_and_augment(run: Run, trained: Path) -> None:
+def test_dtype_and_tta(run: Run, trained: Path) -> None:
     imageio.imwrite("in.png", noisy(40, 40))
-    assert run("denoise", "in.png", "-o", "plain.tif", "-m", trained, "--dtype", "float32", "--no-augment")[0] == 0
-    assert run("denoise", "in.png", "-o", "mean.tif", "-m", trained, "--dtype", "float32", "--augment")[0] == 0
+    assert run("denoise", "in.png", "-o", "plain.tif", "-m", trained, "--dtype", "float32", "--no-tta")[0] == 0
+    assert run("denoise", "in.png", "-o", "mean.tif", "-m", trained, "--dtype", "float32", "--tta")[0] == 0
     assert run("denoise", "in.png", "-o", "default.tif", "-m", trained, "--dtype", "float32")[0] == 0
     plain, mean = tifffile.imread("plain.tif"), tifffile.imread("mean.tif")
     assert plain.dtype == mean.dtype == np.float32

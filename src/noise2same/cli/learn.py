@@ -45,9 +45,12 @@ def denoise(
     dtype: Annotated[
         str, typer.Option(help="Of the output: same as the input, or uint8, uint16, float32, ...")
     ] = "same",
-    augment: Annotated[
+    tta: Annotated[
         bool | None,
-        typer.Option(help="Average 8 rotations and flips: slower, a bit better.", show_default="for small images"),
+        typer.Option(
+            help="Test-time augmentation: average 8 rotations and flips; slower, a bit better.",
+            show_default="for small images",
+        ),
     ] = None,
     report: Report = None,
     method: Method = None,
@@ -113,11 +116,11 @@ def denoise(
         results = []
         try:
             for file, target, page in zip(files, outputs, reports, strict=True):
-                with bar(f"Denoising {file.name}") as advance:
-                    denoiser.denoise(file, axes, output=target, dtype=dtype, augment=augment, advance=advance)
+                with bar(f"Denoising {file.name}") as on_block:
+                    denoiser.denoise(file, axes, output=target, dtype=dtype, tta=tta, on_block=on_block)
                 tell(f"{file} -> {target}")
                 image = io.open_images(file, axes, fallback=denoiser.axes)[0]
-                results.append({"output": str(target)} | judge_output(denoiser, image, target, page, augment))
+                results.append({"output": str(target)} | judge_output(denoiser, image, target, page, tta))
         except BaseException:
             if learns:
                 tell(f"The trained model is kept in {kept}; use it with --model.")

@@ -55,11 +55,11 @@ def show_invariance(model: Path, files: list[Path], axes: str | None, as_json: b
 
     denoiser = Denoiser.load(model)
     rows: dict[str, Scores] = {}
-    with bar("Measuring D(f)") as advance:
-        for file in files:
+    with bar("Measuring D(f)") as on_file:
+        for done, file in enumerate(files, start=1):
             (d,) = invariance_of(denoiser, file, axes)
             rows[str(file)] = {"invariance": d.value, "standard_error": d.error, "masked_pixels": d.count}
-            advance(1 / len(files))
+            on_file(done, len(files))
     values, errors, pixels = zip(*(row.values() for row in rows.values()), strict=True)
     mean = {
         "invariance": sum(values) / len(files),

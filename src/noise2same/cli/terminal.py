@@ -18,11 +18,11 @@ console = Console(stderr=True, highlight=False, soft_wrap=True)
 
 @contextmanager
 def bar(title: str) -> Iterator[Any]:
-    """Progress bar on stderr; yields what to call with each further share of the work."""
+    """Progress bar on stderr; yields what to call with the parts that are done and all of them."""
     columns = (TextColumn(title, markup=False), BarColumn(), TaskProgressColumn(), TimeRemainingColumn())
     with Progress(*columns, console=console, disable=not console.is_terminal, transient=True) as progress:
         task = progress.add_task(title, total=1.0)
-        yield lambda share: progress.advance(task, share)
+        yield lambda done, total: progress.update(task, completed=done / total)
 
 
 def tell(text: str, label: str = "", style: str = "") -> None:

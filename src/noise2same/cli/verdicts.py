@@ -47,12 +47,12 @@ def plan_reports(
 
 
 def judge_output(
-    denoiser: Denoiser, noisy: io.Image, clean: Path, report: Path | None, augment: bool | None
+    denoiser: Denoiser, noisy: io.Image, clean: Path, report: Path | None, tta: bool | None
 ) -> dict[str, Any]:
     """Say in a line what to think of an image that was just denoised, write its report, and return the figures."""
     from noise2same.quality.assess import look_at, write_report
 
-    result = look_at(noisy, io.read(clean, noisy.axes), denoiser, augment=augment)
+    result = look_at(noisy, io.read(clean, noisy.axes), denoiser, tta=tta)
     tell_verdict(result)
     if report is not None:
         report.parent.mkdir(parents=True, exist_ok=True)

@@ -22,7 +22,6 @@ from noise2same.device import lay_out, pick
 from noise2same.errors import InputError
 from noise2same.methods import masking
 from noise2same.prediction.engines import folded
-from noise2same.prediction.predict import BATCH_PIXELS
 
 Function = Callable[[Tensor], Tensor]
 Noise = Callable[[Tensor, torch.Generator], Tensor]
@@ -196,6 +195,10 @@ def decomposition(f: Function, clean: Tensor, noise: Noise, *, draws: int = 64, 
     e, n = _apply(f, x) - clean, x - clean
     terms = {"reconstruction": (e - n).square(), "error": e.square(), "noise": n.square(), "covariance": e * n}
     return {name: _estimate(_per_draw(term)) for name, term in terms.items()}
+
+
+BATCH_PIXELS = {"cpu": 2**18, "mps": 2**20, "cuda": 2**22}
+"""Pixels that go through the network at once, by the kind of device."""
 
 
 def _together(x: Tensor) -> int:

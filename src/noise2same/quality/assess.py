@@ -42,24 +42,24 @@ class Result:
 
 
 def look_at(
-    noisy: io.Image, clean: io.Image | None, model: Denoiser | None = None, *, augment: bool | None = None
+    noisy: io.Image, clean: io.Image | None, model: Denoiser | None = None, *, tta: bool | None = None
 ) -> Result:
     """Judge a denoised image without a clean one; with the model that made it, its error is estimated too.
 
-    `augment` is how the model denoised it (`Denoiser.denoise`). Without `clean`, the model denoises what is looked at.
+    `tta` is how the model denoised it (`Denoiser.denoise`). Without `clean`, the model denoises what is looked at.
     """
     before, axes = part_of(noisy)
     if clean is None:
         assert model is not None, "something must say what the denoised image is"
-        after = model.denoise(before, axes, augment=model.turns(noisy) if augment is None else augment)
+        after = model.denoise(before, axes, tta=model.uses_tta(noisy) if tta is None else tta)
     else:
         after, _ = part_of(clean)
     diagnosis = diagnose([ax.to_network(before, axes)])
 
     response = None
     if model is not None and model.network is not None:
-        turned = model.turns(noisy) if augment is None else augment
-        response = partial(model.denoise, axes=f"C{ax.spatial(axes)}", dtype="float32", augment=turned)
+        averaged = model.uses_tta(noisy) if tta is None else tta
+        response = partial(model.denoise, axes=f"C{ax.spatial(axes)}", dtype="float32", tta=averaged)
     verdict = judge(before, after, axes, diagnosis=diagnosis, response=response)
     source = {"image": noisy.name, "shape": " × ".join(map(str, noisy.shape)), "axes": noisy.axes}
     return Result(before, after, axes, source, diagnosis, verdict)

@@ -185,7 +185,7 @@ def judge(
         Of the noisy image.
     response : callable, optional
         The network, for pieces of shape (C, [Z,] Y, X) as float32 in the image's units, such as
-        ``lambda piece: model.denoise(piece, "CYX", dtype="float32", augment=False)``. It is called up to eight times;
+        ``lambda piece: model.denoise(piece, "CYX", dtype="float32", tta=False)``. It is called up to eight times;
         without it there is no PSNR.
     data_range : float, optional
         That the PSNR refers to; by default 255 for uint8, else the denoised image's max − min.
