@@ -10,8 +10,11 @@ from typing import Any
 import numpy as np
 
 from noise2same.errors import InputError
+from noise2same.files import reserve
 from noise2same.io.image import Image, Pieces
-from noise2same.io.paths import reserve
+
+suffixes = (".npy",)
+default_output = ""
 
 
 def read(path: Path) -> Image:
