@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import math
 import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import product
 from typing import Any
 
 import numpy as np
@@ -14,9 +13,9 @@ import torch
 from numpy.typing import NDArray
 
 from noise2same.config import Config
-from noise2same.data import axes as ax
 from noise2same.data.normalize import Normalization, fill_invalid
 from noise2same.data.patches import Patches
+from noise2same.data.sampling import read_boxes
 from noise2same.errors import InputError
 from noise2same.io import Image
 from noise2same.methods import Facts
@@ -25,8 +24,6 @@ from noise2same.noise.level import NoiseLevel, noise_level
 
 PIXELS = 2**28
 """Larger training sets are represented by about this many values, taken as evenly spread boxes."""
-BOX = {2: (256, 4096), 3: (32, 256, 256)}
-"""Largest box, ([Z,] Y, X)."""
 HELD = 1 / 8
 """Share of the pixels that the stop rule judges by, and training does without."""
 LARGE, SOME, UNLIKE = 96, 24, 2.0
@@ -96,7 +93,7 @@ class TrainingData:
 
 def prepare(images: list[Image], config: Config, targets: list[Image] | None = None) -> TrainingData:
     """Read, fill in, measure and normalise the training images and, by the same statistics, their targets."""
-    raw = read_slabs(images, PIXELS)
+    raw = read_boxes(images, PIXELS)
     filled, finite = _finite(raw)
     if not any(ok.any() for ok in finite):
         raise InputError(f"{images[0].name} has no finite pixel: there is nothing to learn from; use another image.")
@@ -104,7 +101,7 @@ def prepare(images: list[Image], config: Config, targets: list[Image] | None = N
         raise InputError(f"{images[0].name} is constant: there is nothing to learn from; use another image.")
     wanted = None
     if targets is not None:
-        wanted, known = _finite(read_slabs(targets, PIXELS))
+        wanted, known = _finite(read_boxes(targets, PIXELS))
         finite = [ok & also for ok, also in zip(finite, known, strict=True)]
     bad = sum(int((~ok).sum()) for ok in finite)
     if bad:
@@ -132,26 +129,6 @@ def _finite(slabs: list[NDArray[Any]]) -> tuple[list[NDArray[Any]], list[NDArray
     filled, masks = zip(*map(fill_invalid, slabs), strict=True)
     finite = [np.broadcast_to(True, slab.shape) if ok is None else ok for slab, ok in zip(slabs, masks, strict=True)]
     return list(filled), finite
-
-
-def read_slabs(images: list[Image], limit: int) -> list[NDArray[Any]]:
-    """Read all images as (1, C, [Z,] Y, X) or, of more than `limit` values, evenly spread boxes of them."""
-    samples = [sample for image in images for sample in ax.samples(image.data, image.axes)]
-    share = limit / sum(math.prod(image.shape) for image in images)
-    if share >= 1:
-        return [sample.read() for sample in samples]
-    places = [(sample, corner) for sample in samples for corner in _corners(sample.size)]
-    chosen = np.linspace(0, len(places) - 1, max(1, int(share * len(places)))).round().astype(int)
-    return [_box(*places[i]) for i in chosen]
-
-
-def _corners(size: Sequence[int]) -> Iterator[tuple[int, ...]]:
-    """Where the boxes of an image begin, ([Z,] Y, X)."""
-    return product(*(range(0, length, side) for length, side in zip(size, BOX[len(size)], strict=True)))
-
-
-def _box(sample: ax.Sample, corner: Sequence[int]) -> NDArray[Any]:
-    return sample.read(*(slice(at, at + side) for at, side in zip(corner, BOX[len(corner)], strict=True)))
 
 
 def level_of(
