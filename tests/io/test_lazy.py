@@ -65,7 +65,7 @@ def test_opening_a_folder_decodes_nothing_and_reading_twice_decodes_once(tmp_pat
 def test_alpha_is_decoded_with_its_image(tmp_path: Path, decoded: list[str]) -> None:
     for name in ("b.tif", "c.png"):
         pixels = noise((20, 30, 4), "uint8")
-        image = io.read((folder(tmp_path / name) / name))
+        image = io.read(folder(tmp_path / name) / name)
         del decoded[:]
         with io.create(tmp_path / f"out-{name}", image) as out:
             out[...] = image.data[...]
