@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import weakref
+
 import numpy as np
 import pytest
+import tifffile
 
 from noise2same import io
 from noise2same.data.sampling import evenly_spread, read_boxes
@@ -45,3 +48,12 @@ def test_boxes_are_parts_of_the_images():
     boxes = read_boxes(films, 30_000)
     assert 15_000 < sum(box.size for box in boxes) <= 33_000
     assert {float(value) for box in boxes for value in box.flat} <= known
+
+
+def test_images_of_a_large_set_do_not_stay_in_memory(tmp_path):
+    for name in "ab":
+        tifffile.imwrite(tmp_path / f"{name}.tif", np.zeros((600, 500), "uint16"))
+    images = io.open_images(tmp_path)
+    seen = [weakref.ref(image.data[...].base) for image in images]  # the pixels of which this is a view
+    boxes = read_boxes(images, 300_000)
+    assert boxes and all(whole() is None for whole in seen)

@@ -171,3 +171,16 @@ def test_jpeg_with_a_preview_and_with_bytes_behind_it(tmp_path: Path) -> None:
 def test_png_under_the_name_of_a_jpeg(tmp_path: Path) -> None:
     (tmp_path / "a.jpg").write_bytes(imagecodecs.png_encode(noise((20, 30), "uint8")))
     np.testing.assert_array_equal(io.read(tmp_path / "a.jpg").data, noise((20, 30), "uint8"))
+
+
+def test_a_folder_may_have_more_files_than_can_be_open(tmp_path: Path) -> None:
+    resource = pytest.importorskip("resource", reason="Windows has no limit on open files")
+    for index in range(300):
+        np.save(tmp_path / f"{index:03}.npy", np.full((8, 8), index, "uint16"))
+    limits = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (200, limits[1]))
+    try:
+        images = io.open_images(tmp_path)
+        assert [int(image.data[0, 0]) for image in images] == list(range(300))
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, limits)

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from itertools import accumulate
+from itertools import accumulate, groupby
 from math import prod
+from operator import itemgetter
 from typing import Any
 
 import numpy as np
@@ -60,6 +61,8 @@ def evenly_spread(
 def read_boxes(images: Sequence[Image], limit: int) -> list[NDArray[Any]]:
     """Read images or, of more than `limit` values in all, evenly spread boxes with about as many.
 
+    Of several images that are too large together, each is forgotten (see `Image.forget`) when its boxes are read.
+
     Returns
     -------
     list of ndarray, each (1, C, [Z,] Y, X)
@@ -71,6 +74,10 @@ def read_boxes(images: Sequence[Image], limit: int) -> list[NDArray[Any]]:
         return [sample.read() for samples in every for sample in samples]
     shapes = [(len(samples), *samples[0].size) for samples in every]
     largest = {len(box) + 1: (1, *box) for box in BOX.values()}
-    return [
-        every[image][sample.start].read(*region) for image, (sample, *region) in evenly_spread(shapes, share, largest)
-    ]
+    boxes = []
+    for number, chosen in groupby(evenly_spread(shapes, share, largest), key=itemgetter(0)):
+        # copied, as a view would keep the whole image in memory
+        boxes += [every[number][sample.start].read(*region).copy() for _, (sample, *region) in chosen]
+        if len(images) > 1:
+            images[number].forget()
+    return boxes
