@@ -48,10 +48,10 @@ def show_diagnosis(files: Sequence[Path], axes: str | None, picture: Path | None
 
 def diagnose_files(files: Sequence[Path], axes: str | None) -> Diagnosis:
     """One diagnosis of all files, which should have been recorded alike."""
-    from noise2same.data.training_data import read_slabs
+    from noise2same.data.sampling import read_boxes
     from noise2same.noise.diagnose import diagnose
 
-    slabs = read_slabs(io.open_images(list(files), axes), PIXELS)
+    slabs = read_boxes(io.open_images(list(files), axes), PIXELS)
     if len({(slab.ndim, slab.shape[1]) for slab in slabs}) > 1:
         raise InputError("The images differ in dimensions or channels: diagnose them one by one.")
     return diagnose(slabs)

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
 
+from noise2same.data.sampling import evenly_spread
 from noise2same.noise.correlation import correlation, thinned
 from noise2same.noise.defects import examine
 from noise2same.noise.level import fit, measure
@@ -126,17 +126,10 @@ def diagnose(slabs: Sequence[NDArray]) -> Diagnosis:
 
 def _boxes(slabs: list[NDArray]) -> list[NDArray]:
     """Evenly spread parts of slabs (1, C, [Z,] Y, X) with about `PIXELS` values in all, each (C, Z, Y, X)."""
-    places = []
-    for slab in slabs:
-        box = BOX[slab.ndim - 2]
-        parts = [np.linspace(0, n, -(-n // size) + 1).astype(int) for n, size in zip(slab.shape[2:], box, strict=True)]
-        cuts = [[slice(*ends) for ends in itertools.pairwise(part)] for part in parts]
-        places += [slab[0][:, *corner] for corner in itertools.product(*cuts)]
-    if not places:
-        return []
-    count = max(1, PIXELS // max(place.size for place in places))
-    chosen = np.unique(np.linspace(0, len(places) - 1, min(count, len(places))).round().astype(int))
-    return [places[i].reshape(len(places[i]), -1, *places[i].shape[-2:]) for i in chosen]
+    share = PIXELS / max(1, sum(slab.size for slab in slabs))
+    chosen = evenly_spread([slab.shape[2:] for slab in slabs], share, BOX)
+    boxes = [slabs[number][0][:, *region] for number, region in chosen]
+    return [box.reshape(len(box), -1, *box.shape[-2:]) for box in boxes]
 
 
 def _statistics(boxes: list[NDArray]) -> dict[str, float]:

@@ -14,8 +14,8 @@ from typing import Any
 
 import torch
 
-from noise2same import io
 from noise2same.errors import InputError
+from noise2same.files import replacing
 from noise2same.paper.provenance import provenance
 from noise2same.paper.reproduce import curves, plan, tables, visual
 from noise2same.paper.reproduce.cells import Cell, Result, load, run
@@ -134,7 +134,7 @@ def _render(what: str, out: Path, order: Order) -> Path:
     done = {key: cell.read(out / "cells") for key, cell in cells.items() if cell.file(out / "cells").exists()}
     page = write_page(what, out, draw(done, out), list(done.values()))
     short = {result["cell"]: _without_history(result) for result in done.values()}
-    with io.replacing(out / f"{what}.json") as path:
+    with replacing(out / f"{what}.json") as path:
         path.write_text(json.dumps({"what": what, "provenance": provenance(), "cells": short}, indent=1) + "\n")
     return page
 

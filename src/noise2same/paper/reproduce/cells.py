@@ -13,10 +13,10 @@ import imageio.v3 as imageio
 import numpy as np
 from numpy.typing import NDArray
 
-from noise2same import io
 from noise2same.config import Config
 from noise2same.denoiser import Denoiser
 from noise2same.errors import InputError
+from noise2same.files import replacing
 from noise2same.paper.analysis import invariance_of
 from noise2same.paper.datasets import DATASETS, Dataset, Split
 from noise2same.paper.provenance import provenance
@@ -110,9 +110,9 @@ def run(
             raise KeyboardInterrupt
     figures, examples = _tested(cell, dataset, model)
     figures |= {"said": told, "provenance": provenance()}
-    with io.replacing(folder / f"{cell.name}.png") as path:
+    with replacing(folder / f"{cell.name}.png") as path:
         imageio.imwrite(path, examples, extension=".png")
-    with io.replacing(cell.file(folder)) as path:
+    with replacing(cell.file(folder)) as path:
         path.write_text(json.dumps(figures, indent=1) + "\n")
     checkpoint.unlink(missing_ok=True)  # only now: the figures are safe
     return figures

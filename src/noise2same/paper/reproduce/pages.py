@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from noise2same import io
+from noise2same.files import replacing
 from noise2same.paper.reproduce.cells import Result
 
 TITLES = {
@@ -46,7 +46,7 @@ CAPTIONS = {
 def write_page(what: str, out: Path, text: str, found: Sequence[Result]) -> Path:
     """Write WHAT.md, and return its path."""
     page = out / f"{what}.md"
-    with io.replacing(page) as path:
+    with replacing(page) as path:
         path.write_text(f"# {TITLES[what]}\n\n{CAPTIONS[what]}\n\n{text}\n\n{origin(found)}\n", encoding="utf-8")
     return page
 

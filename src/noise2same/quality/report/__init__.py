@@ -11,7 +11,8 @@ from numpy.typing import NDArray
 
 from noise2same.data import axes as ax
 from noise2same.errors import InputError
-from noise2same.io import check_place, replacing
+from noise2same.files import replacing
+from noise2same.io import check_place
 from noise2same.quality.report.figure import before_after
 
 if TYPE_CHECKING:
