@@ -77,7 +77,7 @@ def measure(task: tuple[str, str], minutes: float) -> dict[str, Any]:
     model = Denoiser(Config(minutes=minutes, **METHODS[method], **record.FAIR))
     target = clean if method == "noise2true" else None
     model.fit(noisy, target=target, progress=False, say=told.append)
-    outputs = [model.denoise(x, augment=False) for x in test_noisy]
+    outputs = [model.denoise(x, tta=False) for x in test_noisy]
     scores, before = (
         [psnr_affine(prediction=f, truth=y, data_range=255) for f, y in zip(images, test, strict=True)]
         for images in (outputs, test_noisy)

@@ -58,9 +58,9 @@ def cost(side: int, folder: Path | None) -> tuple[float, float]:
     before = memory("VmRSS")
     image, begin = noise(*(side, side) if folder is None else (REFERENCE, REFERENCE)), time.perf_counter()
     while time.perf_counter() < begin + WARM_UP:
-        model.denoise(image, augment=False)
+        model.denoise(image, tta=False)
     if folder is None:
-        taken = timing.seconds(lambda: model.denoise(image, augment=False))
+        taken = timing.seconds(lambda: model.denoise(image, tta=False))
     else:
         taken = timing.seconds(lambda: model.denoise(folder / "noisy.zarr", output=folder / "clean.zarr"))
     return taken, memory("VmHWM") - before

@@ -113,7 +113,7 @@ def model(**options: Any) -> Denoiser:
 
 
 def by_network(denoiser: Denoiser) -> Way:
-    return lambda x: denoiser.denoise(x, "YX", dtype="float32", augment=False)
+    return lambda x: denoiser.denoise(x, "YX", dtype="float32", tta=False)
 
 
 def by_starter() -> Way:

@@ -209,7 +209,7 @@ class Denoiser:
         *,
         output: str | os.PathLike[str] | None = None,
         dtype: str = "same",
-        augment: bool | None = None,
+        tta: bool | None = None,
         advance: Callable[[float], None] = lambda share: None,
     ) -> Any:
         """Denoise one image in overlapping tiles.
@@ -225,8 +225,9 @@ class Denoiser:
             not at all.
         dtype : str
             "same" as the input (integers rounded and clipped), or the name of another, such as "float32".
-        augment : bool, optional
-            Average over eight rotations and flips: slightly better, eight times slower. By default small images are.
+        tta : bool, optional
+            Test-time augmentation: average over eight rotations and flips, which is slightly better and eight times
+            slower. By default small images are.
         advance : callable
             Told which share of the work has been done since the last time.
 
@@ -242,7 +243,7 @@ class Denoiser:
             raise InputError(f"There are {len(more) + 1} images: denoise them one by one.")
         if self.network is not None:
             self.check_fits(opened)
-        elif augment:
+        elif tta:
             raise InputError(f"{self.config.method} is not a network, which augment is for: leave that out.")
         target = opened.dtype if dtype == "same" else io.dtype_of(dtype)
         sink: AbstractContextManager[Any]
@@ -253,7 +254,7 @@ class Denoiser:
                 io.check_output(output, [opened.path])
             sink = io.create(output, opened, target)
         with sink as out:
-            bad = self._predict(opened, out, augment, advance)
+            bad = self._predict(opened, out, tta, advance)
         if bad:
             warnings.warn(f"{opened.name}: {bad} NaN or infinite pixels were passed through.", stacklevel=2)
         if opened.others:
@@ -270,7 +271,7 @@ class Denoiser:
     ) -> Verdict:
         """Denoise an image, write a page (.html) or picture (.png) about the result, and return the verdict on it.
 
-        Of a large image, its middle is shown and judged.
+        For large images, only the central 2048 × 2048 (× 32) region is denoised, rendered and assessed.
 
         Parameters
         ----------
@@ -281,14 +282,18 @@ class Denoiser:
         truth : path or array, optional
             The clean image, for PSNR and SSIM.
         """
-        from noise2same.quality.assess import look_at, write_report
+        from noise2same.quality.assess import assess
+        from noise2same.quality.report import write_report
 
         noisy, *_ = io.open_images(image, axes, fallback=self.axes)
         known = None if truth is None else io.open_images(truth, axes, fallback=self.axes)[0]
         io.check_apart(path, [one.path for one in (noisy, known) if one is not None and one.path is not None])
-        result = look_at(noisy, None, self)
-        write_report(path, result, self, known)
-        return result.verdict
+        if self.network is not None:
+            self.check_fits(noisy)
+        assessment = assess(noisy, None, self, tta=None if self.network is None else self.turns(noisy))
+        settings = self.config.model_dump(mode="json")
+        write_report(path, assessment, settings=settings, training=self.summary, truth=known)
+        return assessment.verdict
 
     def save(self, path: str | os.PathLike[str]) -> Path:
         """Write the model to one `.safetensors` file: weights, and in its header everything else."""
@@ -351,7 +356,7 @@ class Denoiser:
             torch.manual_seed(self.config.seed)
             return method.network()
 
-    def _predict(self, image: io.Image, out: Any, augment: bool | None, advance: Callable[[float], None]) -> int:
+    def _predict(self, image: io.Image, out: Any, tta: bool | None, advance: Callable[[float], None]) -> int:
         """Denoise `image` into `out`; how many NaN and infinite pixels were passed through."""
         if self.network is None:
             facts = Facts(len(ax.spatial(image.axes)), ax.channels(image.axes, image.shape))
@@ -365,7 +370,7 @@ class Denoiser:
             image.axes,
             out,
             normalization=self.normalization if self.config.normalization == "dataset" else None,
-            augment=self.turns(image) if augment is None else augment,
+            augment=self.turns(image) if tta is None else tta,
             blend=self.blend,
             advance=advance,
         )

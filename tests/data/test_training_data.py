@@ -131,7 +131,7 @@ def test_images_with_stronger_noise_are_smoothed_more(noise_model: str, monkeypa
 
     def error() -> float:
         model = Denoiser(settings).fit(noisy, "YX", progress=False)
-        return float(np.mean((model.denoise(noisy[1], "YX", augment=False) - clean) ** 2))
+        return float(np.mean((model.denoise(noisy[1], "YX", tta=False) - clean) ** 2))
 
     told = error()
     monkeypatch.setattr(training_data, "strengths_of", lambda *slabs, **known: None)

@@ -50,6 +50,9 @@ def denoise(
         typer.Option(help="Average 8 rotations and flips: slower, a bit better.", show_default="for small images"),
     ] = None,
     report: Report = None,
+    verdict: Annotated[
+        bool, typer.Option("--verdict/--no-verdict", help="Judge each result, which takes at most a third longer.")
+    ] = True,
     method: Method = None,
     noise_model: NoiseModel = None,
     preset: Preset = None,
@@ -83,6 +86,8 @@ def denoise(
     given = [name.replace("_", "-") for name, value in training.items() if value is not None]
     if model is not None and given:
         raise InputError(f"--{given[0]} is for training, but --model is trained already: leave one of them out.")
+    if report is not None and not verdict:
+        raise InputError("--report shows the verdict, which --no-verdict leaves out: give one of them.")
     files = io.find(inputs)
     outputs = plan_outputs(inputs, files, output.expanduser())
     reports = plan_reports(report, files, files, outputs)
@@ -114,10 +119,12 @@ def denoise(
         try:
             for file, target, page in zip(files, outputs, reports, strict=True):
                 with bar(f"Denoising {file.name}") as advance:
-                    denoiser.denoise(file, axes, output=target, dtype=dtype, augment=augment, advance=advance)
+                    denoiser.denoise(file, axes, output=target, dtype=dtype, tta=augment, advance=advance)
                 tell(f"{file} -> {target}")
-                image = io.open_images(file, axes, fallback=denoiser.axes)[0]
-                results.append({"output": str(target)} | judge_output(denoiser, image, target, page, augment))
+                results.append({"output": str(target)})
+                if verdict:
+                    image = io.open_images(file, axes, fallback=denoiser.axes)[0]
+                    results[-1] |= judge_output(denoiser, image, target, page, augment)
         except BaseException:
             if learns:
                 tell(f"The trained model is kept in {kept}; use it with --model.")

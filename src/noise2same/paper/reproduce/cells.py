@@ -151,7 +151,7 @@ def score(model: Denoiser | None, dataset: Dataset, noisy: Image, clean: Image) 
     """An image denoised in one orientation, as in the paper, and how good that is."""
     output = noisy
     if model is not None:
-        output = model.denoise(noisy, dataset.axes, dtype="float32", augment=False if model.network else None)
+        output = model.denoise(noisy, dataset.axes, dtype="float32", tta=False if model.network else None)
     return output, evaluate(prediction=output, truth=clean, data_range=dataset.data_range, axes=dataset.axes)
 
 
