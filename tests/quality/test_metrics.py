@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import json
+from pathlib import Path
+
 import numpy as np
 import pytest
+from scipy.ndimage import gaussian_filter
 from skimage import data
 from skimage.metrics import peak_signal_noise_ratio, structural_similarity
 
