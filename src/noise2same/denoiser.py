@@ -320,7 +320,7 @@ class Denoiser:
     ) -> Verdict:
         """Denoise an image, write a page (.html) or picture (.png) about the result, and return the verdict on it.
 
-        Of a large image, its middle is shown and judged.
+        For large images, only the central 2048 × 2048 (× 32) region is denoised, rendered and assessed.
 
         Parameters
         ----------
@@ -331,14 +331,18 @@ class Denoiser:
         truth : path or array, optional
             The clean image, for PSNR and SSIM.
         """
-        from noise2same.quality.assess import look_at, write_report
+        from noise2same.quality.assess import assess
+        from noise2same.quality.report import write_report
 
         noisy, *_ = io.open_images(image, axes, fallback=self.axes)
         known = None if truth is None else io.open_images(truth, axes, fallback=self.axes)[0]
         io.check_apart(path, [one.path for one in (noisy, known) if one is not None and one.path is not None])
-        result = look_at(noisy, None, self)
-        write_report(path, result, self, known)
-        return result.verdict
+        if self.network is not None:
+            self.check_fits(noisy)
+        assessment = assess(noisy, None, self, tta=None if self.network is None else self.uses_tta(noisy))
+        settings = self.config.model_dump(mode="json")
+        write_report(path, assessment, settings=settings, training=self.summary, truth=known)
+        return assessment.verdict
 
     def save(self, path: str | os.PathLike[str]) -> Path:
         """Write the model to one `.safetensors` file: weights, and in its header everything else."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import warnings
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -268,3 +269,27 @@ def test_command_refuses_what_it_cannot_do(tmp_path: Path, run: Run) -> None:
         code, out, err = run("diagnose", *arguments)
         assert (code, out) == (2, "")
         assert message in " ".join(err.split())
+
+
+def test_the_noise_model_has_a_value_for_each_channel(rng: np.random.Generator) -> None:
+    clean = data.camera()[:256, :256].astype(np.float32)
+    image = np.stack([clean + rng.normal(0, 10, clean.shape), poisson_gaussian(clean, 4.0, 0.0, rng), 0 * clean])
+    found = diagnose([image[None]])
+    noise = found.noise
+    gaussian_level, photon_level, _ = noise.sigma
+    assert gaussian_level == pytest.approx(10, rel=0.05)
+    assert photon_level == pytest.approx(np.sqrt(4 * clean.mean()), rel=0.1)
+    assert (noise.a[2], noise.b[2]) == (found.a, found.b)  # the constant channel takes the mean of the others
+    assert noise.mean[:2] == pytest.approx((clean.mean(), clean.mean()), rel=0.02)
+    assert noise.std[0] == pytest.approx(image[0].std(), rel=1e-6)
+    pooled = replace(found, channels=()).noise
+    assert pooled.a == (found.a,) and pooled.sigma == pytest.approx((found.sigma,))
+
+
+@pytest.mark.parametrize("gain", [0.0, 4.0])
+def test_the_description_does_not_say_what_training_does(gain: float, rng: np.random.Generator) -> None:
+    clean = data.camera()
+    found = of(poisson_gaussian(clean, gain, 5.0, rng) if gain else gaussian(clean, 20, rng))
+    text = paragraph(found)
+    assert not {"default", "defaults", "training", "model", "used"} & set(text.lower().replace(".", " ").split())
+    assert f"{found.sigma:.3g} gray values" in text

@@ -15,7 +15,7 @@ from noise2same.errors import InputError
 
 if TYPE_CHECKING:
     from noise2same.denoiser import Denoiser
-    from noise2same.quality.assess import Result
+    from noise2same.quality.assess import Assessment
 
 STYLES = {"trust": "green", "check": "yellow", "do not trust": "red"}
 
@@ -50,17 +50,27 @@ def judge_output(
     denoiser: Denoiser, noisy: io.Image, clean: Path, report: Path | None, tta: bool | None
 ) -> dict[str, Any]:
     """Say in a line what to think of an image that was just denoised, write its report, and return the figures."""
-    from noise2same.quality.assess import look_at, write_report
+    from noise2same.quality.assess import assess
 
-    result = look_at(noisy, io.read(clean, noisy.axes), denoiser, tta=tta)
+    used = denoiser.uses_tta(noisy) if tta is None else tta
+    result = assess(noisy, io.read(clean, noisy.axes), denoiser, tta=used)
     tell_verdict(result)
     if report is not None:
-        report.parent.mkdir(parents=True, exist_ok=True)
-        tell(f"Report written to {write_report(report, result, denoiser, None)}")
+        tell(f"Report written to {_write(report, result, denoiser, None)}")
     return result.figures()
 
 
-def tell_verdict(result: Result) -> None:
+def _write(path: Path, result: Assessment, denoiser: Denoiser | None, truth: io.Image | None) -> Path:
+    from noise2same.quality.report import write_report
+
+    path.parent.mkdir(parents=True, exist_ok=True)
+    if denoiser is None:
+        return write_report(path, result, truth=truth)
+    settings = denoiser.config.model_dump(mode="json")
+    return write_report(path, result, settings=settings, training=denoiser.summary, truth=truth)
+
+
+def tell_verdict(result: Assessment) -> None:
     """One line: the word, the reason, and the estimated PSNR."""
     verdict, psnr = result.verdict, ""
     if verdict.psnr is not None:
@@ -80,7 +90,7 @@ def show_verdicts(
 ) -> None:
     """Judge each prediction by the noisy image of its name, as a table for each or as JSON."""
     from noise2same.denoiser import Denoiser
-    from noise2same.quality.assess import look_at, write_report
+    from noise2same.quality.assess import assess
 
     denoiser = None if model is None else Denoiser.load(model)
     rows: dict[str, Any] = {}
@@ -92,10 +102,9 @@ def show_verdicts(
         noisy, clean = io.read(source, axes), io.read(file, axes)
         if noisy.shape != clean.shape:
             raise InputError(f"{file} has shape {clean.shape}, but {source} {noisy.shape}.")
-        result = look_at(noisy, clean, denoiser)
+        result = assess(noisy, clean, denoiser, tta=None if denoiser is None else denoiser.uses_tta(noisy))
         if page is not None:
-            page.parent.mkdir(parents=True, exist_ok=True)
-            write_report(page, result, denoiser, None if reference is None else io.read(reference, axes))
+            _write(page, result, denoiser, None if reference is None else io.read(reference, axes))
         rows[label] = result.figures()
         if not as_json:
             tell_verdict(result)
