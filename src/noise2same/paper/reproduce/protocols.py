@@ -1,4 +1,4 @@
-"""Which cells each table and figure of the paper is made of, with the paper's own settings or within CPU minutes."""
+"""The cells of each table and figure of the paper, in the paper's own settings or in minutes on a CPU."""
 
 from __future__ import annotations
 
@@ -10,8 +10,6 @@ from typing import Any, Literal
 
 import numpy as np
 
-from noise2same.config import PRESETS
-from noise2same.methods import METHOD_SETTINGS
 from noise2same.paper.datasets import Dataset
 from noise2same.paper.reproduce.cells import Cell
 from noise2same.paper.reproduce.published import TABLE3
@@ -23,15 +21,15 @@ Settings = Callable[[Dataset], dict[str, Any]]
 
 
 @dataclass(frozen=True)
-class Order:
-    """In which settings a table or figure is asked for."""
+class RunSpec:
+    """How a table or figure is to be made."""
 
     preset: Preset = "cpu"
-    """Minutes for each cell, or the paper's own network and steps, for a GPU."""
+    """cpu: minutes for each cell. paper: the paper's own network and steps, for a GPU."""
     dataset: str | None = None
-    """The only one of Table 3 and the panels; None for all."""
+    """Data set of Table 3 and the comparison panels; None for all of `DEFAULT_DATASETS`."""
     steps: int | None = None
-    """So many for each cell, to try it out."""
+    """Training steps of each cell instead of the preset's, to try it out."""
 
 
 @dataclass(frozen=True)
@@ -44,7 +42,7 @@ class Protocol:
     steps: int
     """Of preset cpu."""
     paper: dict[str, Any]
-    """Settings of the paper's Noise2Same where they differ from the preset's, as in its public notebooks."""
+    """Settings of the paper's Noise2Same where they differ from preset paper, as in its public notebooks."""
     fill_sigma: float = 0.5
     """Of the Gaussian that replaces masked pixels in Noise2Self: in Tables 1 to 3, the row that the paper reports."""
     most: int = 1000
@@ -66,12 +64,14 @@ PROTOCOLS = {
     "fmd": Protocol("FMD", "psnr_affine", 1000, {}),
 }
 """By data set."""
-USUAL = ("bsd68", "hanzi", "imagenet", "planaria-like", "w2s", "fmd")
-"""Those that `reproduce` takes if none is named; Planaria's own volumes are a download of gigabytes."""
-REAL = ("noisy", "NLM", "BM3D", "Noise2True", "Noise2Void", "Noise2Self, donut", "Noise2Same", "Noise2Same, eq. 6")
-"""Methods on data that the paper does not have."""
-BEYOND = "Noise2Same, noise model"
-"""The row that the paper does not have: the default settings, with a noise model where the images show one."""
+DEFAULT_DATASETS = ("bsd68", "hanzi", "imagenet", "planaria-like", "w2s", "fmd")
+"""Run if no data set is named; Planaria's own volumes are not among them, as they are a download of gigabytes."""
+REAL_ROWS = ("noisy", "NLM", "BM3D", "Noise2True", "Noise2Void", "Noise2Self, donut", "Noise2Same")
+"""Rows of data sets that the paper does not have."""
+OUR_ROWS = ("projected", "auto")
+"""Rows that the paper does not have: our projected loss, and the default, in which the plan chooses the loss."""
+PAPER_STEPS, PAPER_MASK_DENSITY = 50_000, 0.005
+"""The paper's training steps, and the share of the pixels that are masked."""
 LAINE = 0.25
 """Share of the steps that Laine's network is given on a CPU: each costs five times as much as another method's."""
 SIGMAS_NOISE = (0.3, 0.5, 0.7, 0.9)
@@ -81,18 +81,17 @@ CHARACTERS, SIGMA_STEPS, BOUND_STEPS = 1300, 300, 800
 
 
 def methods_of(dataset: str) -> list[str]:
-    """Rows of Table 3 for a data set: where the paper has a number, and what goes beyond it."""
+    """Rows of Table 3 for a data set: those for which the paper has a number, then ours."""
     if dataset in ("w2s", "fmd"):
-        return [*REAL, BEYOND]
+        return [*REAL_ROWS, *OUR_ROWS]
     name = dataset.removesuffix("-like")
     rows = [method for method, scores in TABLE3.items() if name in scores or f"{name} C1" in scores]
-    return [*rows, BEYOND]
+    return [*rows, *OUR_ROWS]
 
 
 def settings_of(method: str, dataset: str) -> dict[str, Any]:
-    """What is specific to a row of Table 3."""
-    protocol = PROTOCOLS[dataset]
-    fixed: dict[str, dict[str, Any]] = {
+    """Options of `Config.of` that make a row of Table 3 what it is."""
+    rows: dict[str, dict[str, Any]] = {
         "noisy": {},
         "NLM": {"method": "nlm"},
         "BM3D": {"method": "bm3d"},
@@ -101,19 +100,35 @@ def settings_of(method: str, dataset: str) -> dict[str, Any]:
         "Laine + noise model": {"method": "laine", "noise_model": "gaussian", "sigma": 25.0},
         "Laine": {"method": "laine", "noise_model": "none"},
         "Noise2Void": {"method": "noise2void"},
-        "Noise2Self, noise": _gaussian(protocol.fill_sigma),
+        "Noise2Self, noise": _gaussian(PROTOCOLS[dataset].fill_sigma),
         "Noise2Self, donut": {"method": "noise2self", "fill": "donut"},
-        "Noise2Same": {"noise_model": "none"},
-        "Noise2Same, eq. 6": {"noise_model": "none", "invariance": "whole"},
-        BEYOND: {},
+        "Noise2Same": {"method": "noise2same"},
+        "projected": {"method": "projected"},
+        "auto": {"method": "auto"},
     }
-    return fixed[method]
+    return rows[method]
+
+
+def base_settings(method: str, dataset: str, preset: Preset, cpu_steps: int | None = None) -> dict[str, Any]:
+    """Options of `Config.of` that a preset of the reproduction gives to a method of the package."""
+    protocol = PROTOCOLS[dataset]
+    if method in ("nlm", "bm3d"):
+        return {}
+    if preset == "cpu":
+        steps = cpu_steps or protocol.steps
+        steps = round(LAINE * steps) if method == "laine" else steps
+        return {"steps": steps, "from_scratch": True, "early_stopping": False}
+    base = {"preset": "paper", "steps": protocol.paper.get("steps", PAPER_STEPS)}
+    if method == "noise2same":
+        return base | protocol.paper
+    masked = {"mask_density": PAPER_MASK_DENSITY} if method in ("noise2void", "noise2self") else {}
+    return base | masked
 
 
 def cell(
     dataset: str,
     method: str,
-    order: Order,
+    spec: RunSpec,
     *,
     name: str = "",
     own: dict[str, Any] | Settings | None = None,
@@ -121,25 +136,13 @@ def cell(
     cpu_steps: int | None = None,
     **more: Any,
 ) -> Cell:
-    """A cell in the settings of a preset; `own` are those of what is no row of Table 3."""
+    """A cell in the settings of a preset; `own` are the settings of a cell that is no row of Table 3."""
     protocol = PROTOCOLS[dataset]
 
     def settings(data: Dataset) -> dict[str, Any]:
-        base: dict[str, Any]
         given = own(data) if callable(own) else own or settings_of(method, dataset)
-        if given.get("method") in ("nlm", "bm3d"):
-            return given
-        if order.preset == "cpu":
-            share = LAINE if given.get("method") == "laine" else 1.0
-            base = {"steps": round(share * (cpu_steps or protocol.steps)), "from_scratch": True, "early_stop": False}
-        elif method in ("Noise2Same", BEYOND):  # the paper's network and schedule, and our loss
-            base = {key: value for key, value in PRESETS["paper"].items() if key not in METHOD_SETTINGS}
-        else:
-            same = given.get("method", "noise2same") == "noise2same"
-            base = {"preset": "paper"} | (protocol.paper if same else {})
-        if order.preset == "paper":
-            base["steps"] = protocol.paper.get("steps", 50_000)
-        return base | given | ({"steps": order.steps} if order.steps else {})
+        base = base_settings(given.get("method", ""), dataset, spec.preset, cpu_steps)
+        return base | given | ({"steps": spec.steps} if spec.steps and base else {})
 
     usual = Cell(
         name or slug(f"{dataset} {method}"),
@@ -165,44 +168,43 @@ def _gaussian(sigma: float) -> dict[str, Any]:
     return {"method": "noise2self", "fill": "gaussian", "fill_sigma": sigma}
 
 
-def table1(order: Order) -> dict[str, Cell]:
+def table1(spec: RunSpec) -> dict[str, Cell]:
     """By replacement strategy; three of them are rows of Table 3 too."""
     cells = {
-        f"Gaussian, σ = {sigma}": cell("bsd68", f"Noise2Self, Gaussian {sigma}", order, own=_gaussian(sigma))
+        f"Gaussian, σ = {sigma}": cell("bsd68", f"Noise2Self, Gaussian {sigma}", spec, own=_gaussian(sigma))
         for sigma in (0.2, 0.5, 0.8)
     }
     return cells | {
-        "Gaussian, σ = 1.0": cell("bsd68", "Noise2Self, noise", order),
-        "UPS, 5×5": cell("bsd68", "Noise2Void", order),
-        "shifted receptive field": cell("bsd68", "Laine", order),
+        "Gaussian, σ = 1.0": cell("bsd68", "Noise2Self, noise", spec),
+        "UPS, 5×5": cell("bsd68", "Noise2Void", spec),
+        "shifted receptive field": cell("bsd68", "Laine", spec),
     }
 
 
-def table2(order: Order) -> dict[str, Cell]:
+def table2(spec: RunSpec) -> dict[str, Cell]:
     """By data set, with the same replacement strategy: a Gaussian of σ = 0.5."""
-    cells = {name: cell(name, "Noise2Self, noise", order) for name in ("hanzi", "imagenet")}
-    return {"bsd68": table1(order)["Gaussian, σ = 0.5"], **cells}
+    cells = {name: cell(name, "Noise2Self, noise", spec) for name in ("hanzi", "imagenet")}
+    return {"bsd68": table1(spec)["Gaussian, σ = 0.5"], **cells}
 
 
-def table3(order: Order) -> dict[tuple[str, str], Cell]:
+def table3(spec: RunSpec) -> dict[tuple[str, str], Cell]:
     """By data set and method."""
-    datasets = USUAL if order.dataset is None else (order.dataset,)
-    return {(name, method): cell(name, method, order) for name in datasets for method in methods_of(name)}
+    datasets = DEFAULT_DATASETS if spec.dataset is None else (spec.dataset,)
+    return {(name, method): cell(name, method, spec) for name in datasets for method in methods_of(name)}
 
 
-def efficiency(order: Order) -> dict[str, Cell]:
-    """By method: those of the paper's figure, on its data set, and ours beyond it."""
-    methods = ("Noise2Self, noise", "Laine", "Noise2Same", "Noise2Same, eq. 6")
-    return {method: cell("imagenet", method, order) for method in methods}
+def efficiency(spec: RunSpec) -> dict[str, Cell]:
+    """By method: those of the paper's figure, on its data set, and ours."""
+    methods = ("Noise2Self, noise", "Laine", "Noise2Same", "projected")
+    return {method: cell("imagenet", method, spec) for method in methods}
 
 
-def sigma(order: Order) -> dict[tuple[float, float], Cell]:
+def sigma(spec: RunSpec) -> dict[tuple[float, float], Cell]:
     """By σ of the noise and of the loss: λ = 2 σ_loss in the units of the images."""
 
     def told(loss: float) -> Settings:
         return lambda data: {
-            "noise_model": "none",
-            "invariance": "whole",
+            "method": "noise2same",
             "lambda_inv": 2 * loss / float(np.std(np.stack(data.train.noisy[:1000]))),
         }
 
@@ -210,7 +212,7 @@ def sigma(order: Order) -> dict[tuple[float, float], Cell]:
         (noise, loss): cell(
             "hanzi",
             f"Noise2Same, σ of the loss {loss}",
-            order,
+            spec,
             name=f"sigma-{noise}-loss-{loss}",
             own=told(loss),
             options={"sigma": noise, "missing": False, "characters": CHARACTERS},
@@ -224,14 +226,14 @@ def sigma(order: Order) -> dict[tuple[float, float], Cell]:
     }
 
 
-def bound(order: Order) -> dict[str, Cell]:
+def bound(spec: RunSpec) -> dict[str, Cell]:
     """A training run on BSD68 whose loss is Theorem 2's bound, with both theorems' sides measured on the way."""
     run = cell(
         "bsd68",
         "Noise2Same, bound",
-        order,
+        spec,
         name="bound",
-        own={"noise_model": "none", "lambda_inv": "auto", "sigma": 25.0, "invariance": "whole"},
+        own={"method": "noise2same", "lambda_inv": "auto", "sigma": 25.0},
         cpu_steps=BOUND_STEPS,
         watch=partial(both_theorems, sigma=25.0),
         most=8,
