@@ -95,7 +95,7 @@ def run(
             resume=True,
             progress=progress,
             say=hear,
-            watch=partial(_watched, cell=cell, dataset=dataset),
+            on_point=partial(_watched, cell=cell, dataset=dataset),
         )
         if model.summary["interrupted"]:
             raise KeyboardInterrupt
