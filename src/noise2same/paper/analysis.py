@@ -31,7 +31,7 @@ DENSITY, MASKED_PIXELS = 1e-4, 256
 CROP_SIZE, MAX_CROPS = {2: (512, 512), 3: (32, 128, 128)}, 64
 """D(f) of a larger image is measured on crops ([Z,] Y, X): their size, and at most so many."""
 VALUES_AT_ONCE = 2**18
-"""Values that go through f at once, which bounds the memory: 1 MB of them, and some hundred times as much inside a U-Net."""
+"""Values that go through f at once, to bound the memory: a U-Net holds some hundred times as much."""
 
 
 @dataclass(frozen=True)
