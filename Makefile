@@ -11,10 +11,11 @@ CORE := $(VENV)/.core
 ALL := $(VENV)/.all
 
 .DEFAULT_GOAL := help
-.PHONY: help demo env test lint types docs bench clean
+.PHONY: help demo env test lint types docs bench results clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "%-15s%s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@echo "benchmarks:    $(BENCHMARKS)"
 
 demo: $(CORE) ## install the light core and denoise three example images (DEMO_ARGS="--minutes 0.1" for a short one)
 	$(BIN)/noise2same demo $(DEMO_ARGS)
@@ -34,12 +35,17 @@ types: env ## check the types
 docs: env ## build the documentation into site/
 	$(BIN)/mkdocs build --strict --quiet
 
-bench: bench-level bench-learned_level bench-diagnosis bench-trust bench-presets bench-methods bench-weight bench-auto bench-single bench-set12 bench-colour bench-instant bench-volumes bench-stopping bench-speed bench-curve ## run every benchmark (three and a half hours)
+# every script that can be run but the peer's, which runs in an environment of its own
+BENCHMARKS := $(filter-out careamics_worker,$(basename $(notdir $(shell grep -l __main__ benchmarks/*.py))))
 
-bench-stopping: BENCH_ARGS ?= unseen
+bench: $(BENCHMARKS:%=bench-%) ## run every benchmark, for hours (bench-NAME for one of them)
 
-bench-%: env ## run one benchmark (BENCH_ARGS for its options)
+bench-%: env
 	cd benchmarks && ../$(BIN)/python $*.py $(BENCH_ARGS)
+
+results: env ## render the pages of docs/results from the figures there, and pack those into one file
+	$(BIN)/python -c "from pathlib import Path; from noise2same.paper.reproduce import pack; pack(Path('docs/results/cpu'))"
+	$(BIN)/noise2same reproduce all --out docs/results
 
 clean: ## remove what was built, but not .venv
 	rm -rf build dist site demo .mypy_cache .pytest_cache .ruff_cache

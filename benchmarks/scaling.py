@@ -19,7 +19,7 @@ import numpy as np
 import timing
 from skimage import data
 
-from noise2same import Denoiser, io
+from noise2same import Config, Denoiser, io
 
 REFERENCE = 2048
 """Side of the image that the cost of all others is compared with."""
@@ -52,7 +52,7 @@ def cost(side: int, folder: Path | None) -> tuple[float, float]:
     Warm: in memory, the same has been done for some seconds before, at least once. The growth counts everything but the
     program and the network: the tiles at work, and in memory both images.
     """
-    model = Denoiser()
+    model = Denoiser(Config(method="projected"))
     model.network = model.new_network()
     model.denoise(noise(64, 64))  # compiles the network
     before = memory("VmRSS")

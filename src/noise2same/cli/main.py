@@ -177,15 +177,15 @@ def reproduce(
     plan: Annotated[bool, typer.Option("--plan", help="Only list the cells, and how long they will take.")] = False,
 ) -> None:
     """Regenerate a table or figure of the paper: train, test, and write a page with the paper's numbers beside ours."""
-    from noise2same.cli.reproduction import Order, show_plan, show_reproduction
+    from noise2same.cli.reproduction import RunSpec, show_plan, show_reproduction
 
     if preset not in ("cpu", "paper"):
         raise InputError(f"--preset {preset}: it is cpu or paper.")
-    order = Order("paper" if preset == "paper" else "cpu", dataset, steps)
+    spec = RunSpec("paper" if preset == "paper" else "cpu", dataset, steps)
     if plan:
-        show_plan(what, out.expanduser(), order, jobs)
+        show_plan(what, out.expanduser(), spec, jobs)
     else:
-        show_reproduction(what, out.expanduser(), order, data, jobs)
+        show_reproduction(what, out.expanduser(), spec, data, jobs)
 
 
 def show_version(value: bool) -> None:
