@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"
 __all__ = ["Config", "Denoiser", "denoise", "train"]
 ROOMS = {"Config": "config", "Denoiser": "denoiser", "denoise": "api", "train": "api"}
 
