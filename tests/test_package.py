@@ -99,6 +99,10 @@ Done.
 
 <p>HTML. It stays
 as it is.</p>
+
+::: noise2same.Config
+    options:
+      members: false
 """
 WRAPPED = """---
 title: Front matter. It stays.
@@ -134,6 +138,10 @@ Done.
 
 <p>HTML. It stays
 as it is.</p>
+
+::: noise2same.Config
+    options:
+      members: false
 """
 
 

@@ -20,8 +20,8 @@ ROOT = Path(__file__).resolve().parents[1]
 FENCE = re.compile(r"\s*(```+|~~~+|\$\$)")
 ITEM = re.compile(r"\s*([-*+]|\d{1,2}[.)])\s+")
 ADMONITION = re.compile(r"\s*(!!!|\?\?\?)")
-# headings, tables, quotations, HTML, snippets, rules, definitions of links
-APART = re.compile(r"\s*(#{1,6} |\||>|<|--8<--|(-{3,}|\*{3,}|={3,})\s*$|\[[^\]]+\]:)")
+# headings, tables, quotations, HTML, objects for mkdocstrings, snippets, rules, definitions of links
+APART = re.compile(r"\s*(#{1,6} |\||>|<|:::|--8<--|(-{3,}|\*{3,}|={3,})\s*$|\[[^\]]+\]:)")
 VERBATIM = re.compile(r"(`+).*?\1|\$[^$]+\$|\[[^\]]*\]\([^)]*\)")
 ABBREVIATION = re.compile(r"\b(e\.g|i\.e|et al|vs|cf|etc|eq|eqs|fig|figs|no|sec|dr|approx)\.$", re.IGNORECASE)
 # a full stop, what closes with it, and a space before something that can begin a sentence but no list item
@@ -63,10 +63,10 @@ def paragraphs(page: list[str]) -> Iterator[Paragraph]:
         if fence := FENCE.match(line):
             number = _after_fence(page, number, fence[1])
         elif not line.strip() or APART.match(line) or ADMONITION.match(line):
-            html = line.lstrip().startswith("<")
+            block = line.lstrip().startswith(("<", ":::"))  # HTML, or mkdocstrings' options: up to an empty line
             indented_text = bool(ADMONITION.match(line)) or (indented_text and not line.strip())
             number += 1
-            while html and number < len(page) and page[number].strip():
+            while block and number < len(page) and page[number].strip():
                 number += 1
         elif line.startswith("    ") and not indented_text:
             number += 1
