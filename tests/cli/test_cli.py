@@ -19,7 +19,7 @@ import tifffile
 import torch
 from safetensors.numpy import load_file
 
-from noise2same import io
+from noise2same import __version__, io
 from noise2same.denoiser import Denoiser
 from noise2same.quality.metrics import evaluate
 
@@ -230,7 +230,7 @@ def test_evaluate(run: Run) -> None:
 
 
 def test_version_and_help(run: Run) -> None:
-    assert run("--version")[:2] == (0, "noise2same 0.1.0\n")
+    assert run("--version")[:2] == (0, f"noise2same {__version__}\n")
     for command in "denoise", "train", "evaluate", "info", "demo":
         code, out, err = run(command, "--help")
         assert (code, err) == (0, "") and "Usage: noise2same" in out
