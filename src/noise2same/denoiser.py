@@ -432,6 +432,7 @@ class Denoiser:
             normalization=self.normalization if self.config.normalization == "dataset" else None,
             tta=self.uses_tta(image) if tta is None else tta,
             blend=self.blend,
+            memory=None if self.plan is None else self.plan.block_memory.value,
             device=where,
             on_block=on_block,
         )

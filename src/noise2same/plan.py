@@ -50,6 +50,10 @@ HELD_OUT = 1 / 8
 """Share of the pixels that are held out of the loss, to estimate the error on."""
 TTA_PIXELS = 2**20
 """Of a frame up to which it is denoised in eight orientations: seconds, even on a CPU."""
+BLOCK_MEMORY = {2: 2**29, 3: 5 * 2**28}
+"""Bytes that a network may hold while it predicts a block, by the number of spatial dimensions.
+
+The process stays below 1 GB in 2D and 2 GB in 3D with the default network (benchmarks/memory.md)."""
 RECIPES: dict[str, dict[str, Any]] = {
     "fast": {"schedule": "cosine", "clip": 2.0, "ema": 0.999, "freeze_bn_after": 0.5},
     "best": {"schedule": "cosine", "clip": 2.0, "ema": 0.999, "freeze_bn_after": 0.5},
@@ -159,6 +163,8 @@ class Plan(Frozen):
     """Share of the budget after which batch norm keeps its statistics."""
     tta_pixels: Decision[int]
     """Largest frame that is denoised in eight orientations."""
+    block_memory: Decision[int]
+    """Bytes that the network may hold while it predicts a block."""
 
     def __str__(self) -> str:
         """Every decision with its reason, a line each."""
@@ -342,6 +348,7 @@ def make_plan(found: Fingerprint, config: Config, *, trained: bool = False) -> P
         ),
         freeze_bn_after=_choose_freeze(config, start.value),
         tta_pixels=_because(TTA_PIXELS, "larger frames would take long for about 0.1 dB"),
+        block_memory=_because(BLOCK_MEMORY[found.dims], "blocks as large as a laptop's memory allows have small halos"),
     )
 
 

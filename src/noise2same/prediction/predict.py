@@ -24,11 +24,9 @@ from noise2same.data.normalize import Normalization, fill_invalid
 from noise2same.data.padding import reflect_to
 from noise2same.device import is_out_of_memory
 from noise2same.errors import Cancelled
+from noise2same.plan import BLOCK_MEMORY
 from noise2same.prediction.blocks import UNKNOWN_VALUES, Grid, Region, chunks_of, halved
 
-NETWORK_MEMORY = {2: 2**29, 3: 5 * 2**28}
-"""Bytes that a network may hold for the window of a block, by the number of dimensions. More would make the halo smaller
-and the process larger, which stays below 1 GB in 2D and 2 GB in 3D with the default network (benchmarks/memory.py)."""
 REGION_MEMORY = 2**27
 """Bytes of the result that are gathered before they are written; there are two such regions, or one is one chunk."""
 MEASURED_PIXELS = 2**22
@@ -47,6 +45,7 @@ def predict(
     tta: bool = False,
     blend: Sequence[float] = (1.0,),
     block: Sequence[int] | None = None,
+    memory: int | None = None,
     device: torch.device | None = None,
     on_block: OnBlock | None = None,
 ) -> int:
@@ -72,7 +71,9 @@ def predict(
     blend : sequence of float
         Weight of the network's output in each channel, or one for all; the rest is the noisy image.
     block : sequence of int, optional
-        Largest block, ([Z,] Y, X); by default as large as `NETWORK_MEMORY` allows. Blocks are halved when memory runs out.
+        Largest block, ([Z,] Y, X); by default as large as `memory` allows. Blocks are halved when memory runs out.
+    memory : int, optional
+        Bytes that the network may hold for the window of a block; by default the plan's `BLOCK_MEMORY`.
     device : torch.device, optional
         Where the network computes; by default where its parameters are.
     on_block : callable, optional
@@ -86,7 +87,7 @@ def predict(
     sources, targets = ax.samples(data, axes), ax.samples(out, axes)
     grid = Grid.of(network, sources[0].size)
     unit = chunks_of(out, axes) or grid.multiple
-    blocks = _cut(network, grid, out, axes, unit, block)
+    blocks = _cut(network, grid, out, axes, unit, block, memory or BLOCK_MEMORY[len(grid.size)])
     todo = deque(Task(source, target, *one) for source, target in zip(sources, targets, strict=True) for one in blocks)
     done = passed = 0
     own, measured = normalization, None
@@ -113,11 +114,11 @@ def predict(
 
 
 def _cut(
-    network: nn.Module, grid: Grid, out: Any, axes: str, unit: Sequence[int], block: Sequence[int] | None
+    network: nn.Module, grid: Grid, out: Any, axes: str, unit: Sequence[int], block: Sequence[int] | None, memory: int
 ) -> list[tuple[Region, Region]]:
     """All blocks of an image, each after the region that it is a part of, in the order of the regions."""
     pixel = ax.channels(axes, tuple(out.shape)) * np.dtype(out.dtype).itemsize
-    most = NETWORK_MEMORY[len(grid.size)] // (4 * getattr(network, "values_per_pixel", UNKNOWN_VALUES))
+    most = memory // (4 * getattr(network, "values_per_pixel", UNKNOWN_VALUES))
     regions = grid.gather(REGION_MEMORY // pixel, unit)
     return [(region, part) for region in regions for part in grid.split(region, most, longest=block)]
 
