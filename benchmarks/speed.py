@@ -24,6 +24,7 @@ from noise2same.device import lay_out
 from noise2same.methods.base import Facts, mean_square
 from noise2same.methods.masking import FILLS, stratified
 from noise2same.methods.noise2same import Noise2Same, root
+from noise2same.plan import Recipe
 from noise2same.prediction.engines import OpenVINO, folded
 from noise2same.prediction.predict import predict
 from noise2same.training import loop as training
@@ -107,7 +108,8 @@ def training_rows(image: torch.Tensor, features: int, steps: int, repeats: int, 
 
     def ours() -> float:
         method = Noise2Same(config, Facts(dims, 1, sigma=(0.5,)))
-        done = training.fit(model.new_network(), method, patches, config, device=CPU, progress=False)
+        recipe = Recipe(steps=config.steps, early_stopping=False)
+        done = training.fit(model.new_network(), method, patches, recipe, held_out=None, device=CPU)
         return done.seconds / steps
 
     def careamics(n2v2: bool) -> float:

@@ -22,7 +22,7 @@ from noise2same import Config, Denoiser
 from noise2same.noise.synthetic import gaussian, poisson_gaussian
 from noise2same.quality.metrics import psnr_affine
 from noise2same.training import loop as training
-from noise2same.training.early_stopping import StopRule
+from noise2same.training.early_stopping import EarlyStopping
 
 
 def synthetic(clean: Any, add: Callable[..., Any], *noise: float) -> tuple[Any, Any]:
@@ -79,21 +79,22 @@ def measure(name: str, most: int) -> dict[str, Any]:
     def scored(model: Denoiser) -> float:
         return round(psnr_affine(prediction=model.denoise(noisy, axes), truth=clean), 2)
 
-    class Watching(StopRule):
+    class Watching(EarlyStopping):
         """Looks at the clean image too, and never stops."""
 
-        def is_done(self, network: nn.Module) -> bool:
-            super().is_done(network)
+        def check(self, network: nn.Module, share: float) -> float:
+            error = super().check(network, share)
             model = Denoiser(long.config)
             model.axes, model.channels, model.normalization = long.axes, long.channels, long.normalization
             model.network = network
-            points.append({"dB": scored(model), "estimated error": self.errors[-1]})
-            return False
+            points.append({"dB": scored(model), "estimated error": error})
+            self.done_at = None
+            return error
 
     stopped = Denoiser(Config(steps=most)).fit(noisy, axes, progress=False)
     steps = stopped.summary["steps"]
     long = Denoiser(Config(steps=3 * steps))
-    training.StopRule = Watching
+    training.EarlyStopping = Watching
     long.fit(noisy, axes, progress=False)
     last = scored(long)
     best = max(last, *(point["dB"] for point in points))

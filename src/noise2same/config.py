@@ -13,7 +13,7 @@ from noise2same.errors import InputError
 
 PRESETS: dict[str, dict[str, Any]] = {
     "fast": {},
-    "best": {"features": 32, "minutes": 60.0, "early_stop": "worse"},
+    "best": {"features": 32, "minutes": 60.0},
     "paper": {
         "lambda_inv": 2.0,
         "invariance": "whole",
@@ -151,11 +151,7 @@ class Config(BaseModel):
         bool, Field(description="Begin with random weights even where there is a network trained on other pictures.")
     ] = False
     early_stop: Annotated[
-        bool | Literal["worse"],
-        Field(
-            description="End before the budget when more training would gain less than about 0.1 dB; worse: only when "
-            "it makes the result worse; false: never."
-        ),
+        bool, Field(description="End before the budget when more training would gain less than about 0.1 dB.")
     ] = True
     seed: Annotated[int, Field(ge=0, description="Seed of all randomness.")] = 0
 

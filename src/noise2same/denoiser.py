@@ -27,12 +27,19 @@ from noise2same.io import Input
 from noise2same.methods import Facts, Method
 from noise2same.model_file import Header, read_model, write_model
 from noise2same.networks import pretrained as starter
+from noise2same.plan import Recipe
 from noise2same.prediction.engines import ready
 from noise2same.prediction.predict import predict, predict_whole
 
 if TYPE_CHECKING:
     from noise2same.quality.checks import Verdict
+    from noise2same.training.state import OnStep
 
+FULL_LEARNING_RATE_PIXELS = 2**18
+"""Pixels of all images, from which on a pretrained network has the full learning rate.
+
+With fewer it has that much less of it, but at least a tenth: it would soon overfit their noise.
+"""
 SMALL = 2**20
 """Pixels of an image that is denoised in eight orientations unless told otherwise: seconds, even on a CPU."""
 
@@ -85,10 +92,9 @@ class Denoiser:
         target: Input | Sequence[Input] | None = None,
         checkpoint: str | os.PathLike[str] | None = None,
         resume: bool = False,
-        devices: int = 1,
-        nodes: int = 1,
         log: str | os.PathLike[str] | None = None,
         progress: bool = True,
+        on_step: OnStep | None = None,
         say: Callable[[str], None] = lambda line: None,
         watch: Callable[[Denoiser], dict[str, float]] | None = None,
     ) -> Denoiser:
@@ -105,10 +111,12 @@ class Denoiser:
             Where the state of the run is kept every minute; yours to remove once the model is saved.
         resume : bool
             Go on from `checkpoint`; without one, go on from the weights of this denoiser with a new budget.
-        devices, nodes : int
-            Processors per machine and machines, for Lightning's DDP.
         log : path, optional
             Folder for the loss terms, as CSV and for TensorBoard.
+        progress : bool
+            Whether to show a progress bar on stderr.
+        on_step : callable, optional
+            Given a `TrainingState` after every step; True or "stop" ends training and keeps what was learned.
         say : callable
             Told in one line what is about to happen.
         watch : callable, optional
@@ -117,7 +125,10 @@ class Denoiser:
         """
         if self.config.minutes == 0:
             raise InputError("minutes=0 trains nothing: give it some minutes, or denoise without training.")
-        from noise2same.training import loop as training
+        from noise2same.training import loop
+        from noise2same.training.held_out import held_out_error
+        from noise2same.training.progress import ProgressBar
+        from noise2same.training.state import to_all
 
         methods.check_target(self.config, given=target is not None)
         opened = io.open_images(images, axes)
@@ -135,20 +146,24 @@ class Denoiser:
         start = "beginning with a trained network" if method.warm else "from scratch"
         say(f"Training on {describe(device)}, {start}: {len(opened)} image{'s' * (len(opened) > 1)}, {data}{method}.")
         saved = None if checkpoint is None else Path(checkpoint)
-        outcome = training.fit(
-            self.network,
-            method,
-            data.patches(self.config),
-            self.config.with_budget(0.5 if method.warm and len(data.slabs) == 1 else 5.0),
-            device=device,
-            devices=devices,
-            nodes=nodes,
-            checkpoint=saved,
-            resume=resume and saved is not None and saved.exists(),
-            log=None if log is None else Path(log),
-            progress=progress,
-            watch=lambda network: {} if watch is None else watch(self._with(network)),
+        patches = data.patches(self.config)
+        held_out = held_out_error(
+            patches, method.facts.noise, self.config.seed, method.supervised, noisy_target=method.noisy_target
         )
+        with ProgressBar() as bar:
+            outcome = loop.fit(
+                self.network,
+                method,
+                patches,
+                self._recipe(method.warm, len(patches.pixels), len(data.slabs)),
+                held_out=held_out,
+                device=device,
+                checkpoint=saved,
+                resume=resume and saved is not None and saved.exists(),
+                log=None if log is None else Path(log),
+                on_step=to_all(bar if progress else None, on_step),
+                on_point=None if watch is None else lambda network: watch(self._with(network)),
+            )
         self.network.cpu()
         self.blend = outcome.blend or (1.0,)
         if further and outcome.unchanged:
@@ -350,6 +365,23 @@ class Denoiser:
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(self.config.seed)
             return method.network()
+
+    def _recipe(self, pretrained: bool, pixels: int, images: int) -> Recipe:
+        """How to train a network on images of that many pixels in all."""
+        config = self.config.with_budget(0.5 if pretrained and images == 1 else 5.0)
+        share = min(1.0, max(0.1, pixels / FULL_LEARNING_RATE_PIXELS)) if pretrained else 1.0
+        return Recipe(
+            steps=config.steps,
+            minutes=config.minutes,
+            learning_rate=share * config.learning_rate,
+            schedule=config.schedule,
+            clip=config.clip,
+            ema=config.ema,
+            freeze_bn_after=0.0 if pretrained else config.settle,
+            early_stopping=config.early_stop,
+            pretrained=pretrained,
+            seed=config.seed,
+        )
 
     def _predict(self, image: io.Image, out: Any, augment: bool | None, advance: Callable[[float], None]) -> int:
         """Denoise `image` into `out`; how many NaN and infinite pixels were passed through."""

@@ -15,7 +15,6 @@ import torch
 from skimage import data
 
 from noise2same import train
-from noise2same.device import precision
 from noise2same.networks.blindspot import BlindSpot
 from noise2same.networks.unet import UNet
 from noise2same.prediction.engines import (
@@ -87,13 +86,6 @@ def test_a_gpu_predicts_in_half_precision_and_compiles_for_much_work():
     assert choose(network, cuda, WORTH_COMPILING) is Compiled
     assert choose(BlindSpot(2, 1, 1, features=4, levels=2), cuda, WORTH_COMPILING) is None
     assert choose(network, torch.device("mps"), WORTH_COMPILING) is None
-
-
-@pytest.mark.parametrize(("capability", "expected"), [((8, 0), "bf16-mixed"), ((7, 5), "32-true")])
-def test_a_gpu_trains_in_bfloat16_if_it_has_it(monkeypatch, capability, expected):
-    monkeypatch.setattr(torch.cuda, "get_device_capability", lambda device: capability)
-    assert precision(torch.device("cuda")) == expected
-    assert precision(CPU) == precision(torch.device("mps")) == "32-true"
 
 
 @torch.inference_mode()

@@ -83,6 +83,10 @@ class Method:
     dims: ClassVar[tuple[int, ...]] = (2, 3)
     supervised: ClassVar[bool] = False
     """Whether it learns to predict target images."""
+    noisy_target: ClassVar[bool] = False
+    """Whether the targets have noise as strong as that of the images."""
+    full_precision: bool = False
+    """Whether its loss needs 32 bits, as a finite difference does; otherwise a GPU may compute it in bfloat16."""
     trained: ClassVar[bool] = True
     """Whether it learns at all; if not, `denoise` is what it does."""
 

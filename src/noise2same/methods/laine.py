@@ -62,6 +62,7 @@ class Laine(Method):
         Uses `sigma` as it is or to start from; `scale`, `black`, `low` and `high` to bring noise to normalised units.
     """
 
+    full_precision = True  # what inverses of covariances need
     when = "the kind of noise is known: noise_model=gaussian, poisson or impulse; slower than the others"
     settings = frozenset({"sigma", "gain", "alpha"})
     noise_models = ("auto", "none", *LEVELS)

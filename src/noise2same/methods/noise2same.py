@@ -65,6 +65,7 @@ class Noise2Same(Method):
         plain = all(getattr(config, name) == Config.model_fields[name].default for name in own)
         self.knows = model in MODELS or (model == "auto" and plain and facts.usable)
         """Whether the covariance is computed from level and kind of the noise, and not bounded."""
+        self.full_precision = self.knows
         auto = config.lambda_inv == "auto"
         alike = facts.kind not in ("impulse", "unknown")  # to what the starter has seen
         self.adapts = self.knows or (auto and config.invariance == "along" and alike)

@@ -30,3 +30,4 @@ class Noise2Noise(Noise2True):
 
     needs = "two noisy images of each scene"
     when = "everything was imaged twice"
+    noisy_target = True
