@@ -249,8 +249,8 @@ class _Run:
             if isinstance(module, Norm):
                 module.train(self.progress < self.recipe.freeze_bn_after)
         terms: dict[str, Tensor] = self.loss(self.patches.draw(self.generator), self.generator)
-        for name, value in terms.items():
-            value = value.detach()
+        detached = {name: value.detach() for name, value in terms.items()}
+        for name, value in detached.items():
             self.terms[name] = value if name not in self.terms else torch.lerp(self.terms[name], value, TERM_MEMORY)
         self.optimizer.zero_grad()
         torch.stack(list(terms.values())).sum().backward()
@@ -260,7 +260,7 @@ class _Run:
         self.step += 1
         if self.average is not None:
             self.average.update_parameters(self.network)
-        return terms
+        return detached
 
     def _after_step(self, checkpoint: Path | None, on_step: OnStep | None, on_point: OnPoint | None) -> bool:
         """Look at the run, tell its listeners, and write its checkpoint; whether it has ended."""
