@@ -29,10 +29,11 @@ from noise2same.cli.options import (
     Structure,
     configure,
 )
-from noise2same.cli.run import checkpoint_of, is_first_worker, keep_network, run_training
+from noise2same.cli.run import checkpoint_of, keep_network, run_training
 from noise2same.cli.terminal import bar, console, print_json, tell
 from noise2same.cli.verdicts import judge_output, plan_reports
 from noise2same.errors import InputError
+from noise2same.training.launch import is_first_worker, is_worker, relaunch
 
 
 def denoise(
@@ -155,8 +156,9 @@ def train(
     settings: Settings = None,
     log: Log = None,
     resume: Resume = False,
-    devices: Annotated[int, typer.Option(min=1, help="Processors per machine.", rich_help_panel="Training")] = 1,
-    nodes: Annotated[int, typer.Option(min=1, help="Machines.", rich_help_panel="Training")] = 1,
+    devices: Annotated[
+        int, typer.Option(min=1, help="Processes that train together, each on a GPU.", rich_help_panel="Training")
+    ] = 1,
     as_json: Json = False,
 ) -> None:
     """Train a model on noisy images, for use with denoise --model."""
@@ -177,9 +179,11 @@ def train(
     if model.suffix != ".safetensors":
         raise InputError(f"{model}: the name of a model ends in .safetensors.")
     io.check_place(model)
-    first_worker = devices * nodes == 1 or is_first_worker()
-    console.quiet = not first_worker
     files = io.find(inputs)
+    if devices > 1 and not is_worker():
+        raise typer.Exit(relaunch(devices))
+    first_worker = is_first_worker()
+    console.quiet = not first_worker
     from noise2same.denoiser import Denoiser
 
     denoiser = Denoiser(config)
@@ -188,7 +192,7 @@ def train(
             raise InputError(f"There is nothing to resume: neither {model} nor {checkpoint_of(model)} exists.")
         denoiser = Denoiser.load(model)
         denoiser.config = keep_network(model, denoiser.config, config)
-    options = {"target": target, "resume": resume, "log": log, "devices": devices, "nodes": nodes}
+    options = {"target": target, "resume": resume, "log": log}
     run_training(denoiser, files, axes, model, first_worker=first_worker, **options)
     tell(f"Model written to {model}")
     if as_json and first_worker:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -11,6 +10,7 @@ import typer
 from noise2same.cli.terminal import tell
 from noise2same.config import Config
 from noise2same.errors import Diverged, InputError
+from noise2same.training.launch import wait_for_everyone
 
 if TYPE_CHECKING:
     from noise2same.denoiser import Denoiser
@@ -32,16 +32,18 @@ def run_training(
         denoiser.fit(files, axes, checkpoint=checkpoint, say=tell, **options)
     except Diverged as error:
         kept = keep_good(denoiser, model, checkpoint) if first_worker else ""
+        wait_for_everyone()
         raise InputError(f"{error}{kept}") from None
     if first_worker:
         denoiser.save(model)
+    wait_for_everyone()
     if denoiser.summary["interrupted"]:
         tell(
             f"Interrupted at step {denoiser.summary['steps']}. What was learned is in {model}; "
             "the same command with --resume goes on from here."
         )
         raise typer.Exit(130)
-    if first_worker:  # others are here before the model is safe
+    if first_worker:
         checkpoint.unlink(missing_ok=True)
 
 
@@ -70,9 +72,3 @@ def keep_network(model: Path, trained: Config, wanted: Config) -> Config:
 def checkpoint_of(model: Path) -> Path:
     """Where the state of an unfinished training of `model` is kept; just .ckpt could be a file of the user's."""
     return model.with_name(model.stem.removesuffix(".unfinished") + ".unfinished.ckpt")
-
-
-def is_first_worker() -> bool:
-    """Whether this is the first of the processes that Lightning, torchrun or SLURM started for one training run."""
-    ranks = ("RANK", "NODE_RANK", "GROUP_RANK", "LOCAL_RANK", "SLURM_PROCID")
-    return all(os.environ.get(name, "0") == "0" for name in ranks)
