@@ -16,9 +16,9 @@ import numpy as np
 import torch
 from torch import nn
 
-from noise2same import axes as ax
 from noise2same import io, methods
 from noise2same.config import Config
+from noise2same.data import axes as ax
 from noise2same.data.normalize import Normalization
 from noise2same.data.training_data import read_training_data
 from noise2same.device import describe, pick

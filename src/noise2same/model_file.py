@@ -14,7 +14,7 @@ from safetensors.torch import save
 from torch import Tensor
 
 from noise2same import __version__
-from noise2same import axes as ax
+from noise2same.data import axes as ax
 from noise2same.errors import InputError
 from noise2same.files import replacing
 

@@ -11,8 +11,8 @@ import pytest
 import zarr
 from roundtrip import assert_same, copy, noise
 
-from noise2same import axes as ax
 from noise2same import io
+from noise2same.data import axes as ax
 from noise2same.data.sampling import read_boxes
 
 

@@ -10,8 +10,8 @@ import torch
 import zarr
 from torch import nn
 
-from noise2same import axes as ax
 from noise2same import io
+from noise2same.data import axes as ax
 from noise2same.data.normalize import Normalization
 from noise2same.errors import Cancelled
 from noise2same.networks.blindspot import BlindSpot

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from noise2same import axes as ax
+from noise2same.data import axes as ax
 from noise2same.io.image import Image
 
 BOX = {2: (256, 4096), 3: (32, 256, 256)}

@@ -15,8 +15,8 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from noise2same import axes as ax
 from noise2same import io
+from noise2same.data import axes as ax
 from noise2same.data.normalize import Normalization, fill_invalid
 from noise2same.denoiser import Denoiser
 from noise2same.device import lay_out, pick

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 from torch import nn
 
-from noise2same import axes as ax
+from noise2same.data import axes as ax
 
 Region = tuple[slice, ...]
 """A slice with a start and a stop along each spatial axis, [Z,] Y, X."""

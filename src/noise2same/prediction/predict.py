@@ -19,7 +19,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from noise2same import axes as ax
+from noise2same.data import axes as ax
 from noise2same.data.normalize import Normalization, fill_invalid
 from noise2same.data.padding import reflect_to
 from noise2same.device import is_out_of_memory

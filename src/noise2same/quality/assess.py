@@ -11,8 +11,8 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from noise2same import axes as ax
 from noise2same import io
+from noise2same.data import axes as ax
 from noise2same.errors import InputError
 from noise2same.noise.diagnose import Diagnosis, diagnose
 from noise2same.quality.checks import WORDS, Verdict, judge

@@ -12,7 +12,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from noise2same import axes as ax
+from noise2same.data import axes as ax
 from noise2same.errors import InputError
 from noise2same.noise.diagnose import CONFIDENT, Diagnosis
 from noise2same.quality import risk

@@ -19,7 +19,7 @@ from numpy.typing import ArrayLike, NDArray
 from skimage.metrics import structural_similarity
 from skimage.morphology import erosion, footprint_rectangle
 
-from noise2same import axes as ax
+from noise2same.data import axes as ax
 from noise2same.errors import InputError
 
 Array = NDArray[np.float64]

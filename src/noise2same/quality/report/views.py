@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import fft, ndimage
 
-from noise2same import axes as ax
+from noise2same.data import axes as ax
 from noise2same.errors import InputError
 
 if TYPE_CHECKING:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from noise2same import axes as ax
+from noise2same.data import axes as ax
 from noise2same.errors import InputError
 
 SIZES = dict(zip("STCZYX", (2, 3, 4, 5, 6, 7), strict=True))
