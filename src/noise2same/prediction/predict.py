@@ -26,11 +26,11 @@ from noise2same.device import is_out_of_memory
 from noise2same.errors import Cancelled
 from noise2same.prediction.blocks import UNKNOWN_VALUES, Grid, Region, chunks_of, halved
 
-NETWORK_MEMORY = {2: 2**29, 3: 5 * 2**28}
+NETWORK_MEMORY = {2: 2**29, 3: 9 * 2**27}
 """Bytes that a network may hold for the window of a block, by the number of dimensions. More would make the halo smaller
 and the process larger, which stays below 1 GB in 2D and 2 GB in 3D with the default network (benchmarks/memory.py)."""
 REGION_MEMORY = 2**27
-"""Bytes of the result that are gathered before they are written; there are two such regions, or one is one chunk."""
+"""Bytes of a region, which is gathered before it is written, or else of one chunk. Two regions are held at a time."""
 MEASURED_PIXELS = 2**22
 """Pixels that are read at once to measure the statistics of an image."""
 
