@@ -27,8 +27,8 @@ from noise2same.errors import Cancelled
 from noise2same.prediction.blocks import UNKNOWN_VALUES, Grid, Region, chunks_of, halved
 
 NETWORK_MEMORY = {2: 2**29, 3: 9 * 2**27}
-"""Bytes that a network may hold for the window of a block, by the number of dimensions. More would make the halo smaller
-and the process larger, which stays below 1 GB in 2D and 2 GB in 3D with the default network (benchmarks/memory.py)."""
+"""Bytes that a network may hold for the window of a block, by the number of dimensions. With the default network, the
+whole process then stays below 1 GB in 2D and 2 GB in 3D (benchmarks/memory.py). With more, halos would cost less."""
 REGION_MEMORY = 2**27
 """Bytes of a region, which is gathered before it is written, or else of one chunk. Two regions are held at a time."""
 MEASURED_PIXELS = 2**22
@@ -72,7 +72,8 @@ def predict(
     blend : sequence of float
         Weight of the network's output in each channel, or one for all; the rest is the noisy image.
     block : sequence of int, optional
-        Largest block, ([Z,] Y, X); by default as large as `NETWORK_MEMORY` allows. Blocks are halved when memory runs out.
+        Largest block, ([Z,] Y, X); by default as large as `NETWORK_MEMORY` allows. When memory runs out, blocks are
+        halved.
     device : torch.device, optional
         Where the network computes; by default where its parameters are.
     on_block : callable, optional
