@@ -50,7 +50,7 @@ HELD_OUT = 1 / 8
 """Share of the pixels that are held out of the loss, to estimate the error on."""
 TTA_PIXELS = 2**20
 """Of a frame up to which it is denoised in eight orientations: seconds, even on a CPU."""
-BLOCK_MEMORY = {2: 2**29, 3: 5 * 2**28}
+BLOCK_MEMORY = {2: 2**29, 3: 9 * 2**27}
 """Bytes that a network may hold while it predicts a block, by the number of spatial dimensions.
 
 The process stays below 1 GB in 2D and 2 GB in 3D with the default network (benchmarks/memory.md)."""
