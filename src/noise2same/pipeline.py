@@ -250,19 +250,14 @@ def assess(
     return quality.assess(noisy, clean, _OnDevice(denoiser, device), diagnosis=diagnosis, tta=used)
 
 
-@dataclass(frozen=True)
 class _OnDevice:
     """A denoiser as `quality.assess` takes it, which stays on one device."""
 
-    denoiser: Denoiser
-    device: Device
-
-    @property
-    def network(self) -> Any:
-        return self.denoiser.network
+    def __init__(self, denoiser: Denoiser, device: Device) -> None:
+        self.network, self._denoiser, self._device = denoiser.network, denoiser, device
 
     def denoise(self, image: Any, axes: str | None = None, *, dtype: str = "same", tta: bool | None = None) -> Any:
-        return self.denoiser.denoise(image, axes, dtype=dtype, tta=tta, device=self.device)
+        return self._denoiser.denoise(image, axes, dtype=dtype, tta=tta, device=self._device)
 
 
 def report(path: Path, assessment: Assessment, denoiser: Denoiser | None, truth: io.Image | None = None) -> Path:

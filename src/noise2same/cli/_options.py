@@ -150,7 +150,7 @@ class RunOptions:
 def expand_options(command: Callable[..., None]) -> Callable[..., None]:
     """Give a command each option of the dataclasses among its parameters, which it gets filled in."""
     hints = get_type_hints(command, include_extras=True)
-    groups: dict[str, type[Any]] = {name: hint for name, hint in hints.items() if is_dataclass(hint)}
+    groups = {name: hint for name, hint in hints.items() if isinstance(hint, type) and is_dataclass(hint)}
     parameters: dict[str, inspect.Parameter] = {}
     for name, parameter in inspect.signature(command).parameters.items():
         if name not in groups:

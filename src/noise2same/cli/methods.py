@@ -18,11 +18,11 @@ def methods(as_json: Json = False) -> None:
 
     from noise2same.methods import AUTO, every
 
-    first = " or ".join(method.name for method in AUTO)
+    *first, last = (method.name for method in AUTO)
     auto = {
         "needs": "noisy images",
         "settings": {},
-        "when": f"always, to begin with: it takes {first}, whichever suits the images (see noise2same plan)",
+        "when": f"to begin with: it takes {', '.join(first)} or {last}, as suits the noise, and says why",
     }
     rows = {"auto": auto} | {name: _describe(method) for name, method in every().items()}
     if as_json:
