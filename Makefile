@@ -9,40 +9,66 @@ INSTALL := $(BIN)/pip install --quiet -c constraints.txt
 # The stamps say what is installed; a change of either file installs again.
 CORE := $(VENV)/.core
 ALL := $(VENV)/.all
+OLDEST := .venv-oldest
+
+# With the oldest dependencies: what reads, writes and computes with them, without the slow trainings.
+OLDEST_TESTS := tests/data tests/io tests/networks tests/noise tests/methods/test_masking.py
 
 .DEFAULT_GOAL := help
-.PHONY: help demo env test lint types docs bench clean
+.PHONY: help demo env test test-long test-oldest lint format types layers docs bench results clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "%-15s%s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@echo "benchmarks:    $(BENCHMARKS)"
 
 demo: $(CORE) ## install the light core and denoise three example images (DEMO_ARGS="--minutes 0.1" for a short one)
 	$(BIN)/noise2same demo $(DEMO_ARGS)
 
 env: $(ALL) ## install the package with every extra into .venv
 
-test: env ## run the whole test suite (TEST_ARGS="-k metrics" for a part)
+test: env ## run the tests and the examples in docstrings (TEST_ARGS="-k metrics" for a part)
 	$(BIN)/python -m pytest $(TEST_ARGS)
 
-lint: env ## check style and formatting
+test-long: env test-oldest ## run all tests, with the long and hostile cases and with the oldest dependencies
+	$(BIN)/python -m pytest -m "long or not long" $(TEST_ARGS)
+
+test-oldest: $(OLDEST)/.installed ## run the fast tests with the oldest dependencies that pyproject.toml allows
+	$(OLDEST)/bin/python -m pytest -W ignore $(OLDEST_TESTS) $(TEST_ARGS) # old packages warn of each other
+
+lint: env ## check style, formatting, spelling and the sentences of Markdown
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
+	$(BIN)/codespell
+	$(BIN)/python tools/check_markdown.py
+
+format: env ## mend style and formatting, and wrap Markdown at its sentences
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+	$(BIN)/python tools/check_markdown.py --fix
 
 types: env ## check the types
 	$(BIN)/mypy
 
+layers: env ## check that modules import only from the rooms below them
+	$(BIN)/lint-imports --no-cache
+
 docs: env ## build the documentation into site/
 	$(BIN)/mkdocs build --strict --quiet
 
-bench: bench-level bench-learned_level bench-diagnosis bench-trust bench-presets bench-methods bench-weight bench-auto bench-single bench-set12 bench-colour bench-instant bench-volumes bench-stopping bench-speed bench-curve ## run every benchmark (three and a half hours)
+# every script that can be run but the peer's, which runs in an environment of its own
+BENCHMARKS := $(filter-out careamics_worker,$(basename $(notdir $(shell grep -l __main__ benchmarks/*.py))))
 
-bench-stopping: BENCH_ARGS ?= unseen
+bench: $(BENCHMARKS:%=bench-%) ## run every benchmark, for hours (bench-NAME for one of them)
 
-bench-%: env ## run one benchmark (BENCH_ARGS for its options)
+bench-%: env
 	cd benchmarks && ../$(BIN)/python $*.py $(BENCH_ARGS)
 
+results: env ## render the pages of docs/results from the figures there, and pack those into one file
+	$(BIN)/python -c "from pathlib import Path; from noise2same.paper.reproduce import pack; pack(Path('docs/results/cpu'))"
+	$(BIN)/noise2same reproduce all --out docs/results
+
 clean: ## remove what was built, but not .venv
-	rm -rf build dist site demo .mypy_cache .pytest_cache .ruff_cache
+	rm -rf build dist site demo .mypy_cache .pytest_cache .ruff_cache $(OLDEST)
 	find . -path ./$(VENV) -prune -o -name __pycache__ -type d -prune -exec rm -rf {} +
 
 $(BIN)/pip:
@@ -55,3 +81,8 @@ $(CORE): pyproject.toml constraints.txt | $(BIN)/pip
 $(ALL): pyproject.toml constraints.txt | $(BIN)/pip
 	$(INSTALL) -e '.[all]'
 	touch $(CORE) $@
+
+$(OLDEST)/.installed: pyproject.toml constraints-oldest.txt
+	$(PYTHON) -m venv --clear $(OLDEST)
+	$(OLDEST)/bin/pip install --quiet -c constraints-oldest.txt -e . pytest
+	touch $@

@@ -16,12 +16,12 @@ import torch
 from numpy.typing import NDArray
 from record import HERE
 
-from noise2same import Config
+from noise2same.config import Config, batch_of
+from noise2same.plan import PATCHES
 
 PACKAGE = "careamics==0.3.5"  # needs an older PyTorch than ours
-OURS = Config(method="noise2void")
-PATCH = {dims: (OURS.patch_of(dims), OURS.batch_of(dims)) for dims in (2, 3)}
-"""Patch and batch to train with: those of our own Noise2Void, which are as many as noise2same's two passes have."""
+PATCH = {dims: (Config().patch_of(dims), batch_of(PATCHES, Config(), dims)) for dims in (2, 3)}
+"""Patch and batch to train with: those of our own methods of one pass; methods of two passes have half as many."""
 Tiles = tuple[tuple[int, ...], tuple[int, ...], int]
 """Size, overlap and batch of the tiles to predict with."""
 TILES: dict[int, list[Tiles]] = {
@@ -78,35 +78,20 @@ class Peer:
             raise RuntimeError(f"CAREamics could not {command}:\n{answer.get('error') or self.log.read()[-2000:]}")
         return answer
 
-    def train(
-        self,
-        name: str,
-        images: Sequence[NDArray[Any]],
-        *,
-        n2v2: bool = False,
-        steps: int | None = None,
-        minutes: Sequence[float] = (),
-    ) -> dict[str, Any]:
-        """Train N2V or N2V2 under a name: for some steps, or until the last of the minutes, keeping it at each."""
+    def train(self, name: str, images: Sequence[NDArray[Any]], steps: int, *, n2v2: bool = False) -> dict[str, Any]:
+        """Train N2V or N2V2 under a name for some steps."""
         patch, batch = PATCH[images[0].ndim]
         path = self.save(images)
-        return self.ask(
-            "train", name=name, images=path, n2v2=n2v2, patch=patch, batch=batch, steps=steps, minutes=list(minutes)
-        )
+        return self.ask("train", name=name, images=path, n2v2=n2v2, patch=patch, batch=batch, steps=steps)
 
-    def predict(
-        self, name: str, images: Sequence[NDArray[Any]], tiles: Tiles, checkpoint: str | None = None
-    ) -> tuple[dict[str, Any], list[NDArray[Any]]]:
-        """Seconds, pixels and flops it took, and the images denoised, by a model as it was last or at a checkpoint."""
-        (tile, overlap, batch), path, output = tiles, self.save(images), str(self.folder / "output.npz")
-        options = {"tile": tile, "overlap": overlap, "batch": batch, "checkpoint": checkpoint}
-        answer = self.ask("predict", name=name, images=path, output=output, **options)
-        with np.load(output) as file:
-            return answer, [file[name] for name in file]
+    def predict(self, name: str, image: NDArray[Any], tiles: Tiles) -> dict[str, Any]:
+        """Seconds, pixels and flops that it takes a model to denoise an image."""
+        tile, overlap, batch = tiles
+        return self.ask("predict", name=name, images=self.save([image]), tile=tile, overlap=overlap, batch=batch)
 
     def best_tiles(self, name: str, image: NDArray[Any]) -> tuple[dict[str, Any], Tiles]:
         """Whichever of `TILES` is fastest, so that the comparison is fair, and what it took; it is warm then, too."""
-        tried = [(self.predict(name, [image], tiles)[0], tiles) for tiles in TILES[image.ndim]]
+        tried = [(self.predict(name, image, tiles), tiles) for tiles in TILES[image.ndim]]
         return min(tried, key=lambda one: one[0]["seconds"])
 
     def save(self, images: Sequence[NDArray[Any]]) -> str:

@@ -52,37 +52,10 @@ def growth(panel: Axes, costs: list[Row]) -> None:
     sizes, values = [one["MPix"] for one in costs], [one["value"] for one in costs]
     panel.plot(sizes, values, "o-", color=COLOURS[True])
     for size, value in zip(sizes, values, strict=True):
-        label(panel, f"{value:.3g}", (size, value), COLOURS[True])
+        panel.annotate(f"{value:.3g}", (size, value), xytext=(0, 7), textcoords="offset points", ha="center")
     panel.set_xscale("log", base=2)
     panel.set_xticks(sizes, [f"{size:g}" for size in sizes])
     panel.set_ylim(0, 1.4 * max(values))
     panel.set_title("cost of prediction, fast preset", fontsize="medium")
     panel.set_xlabel("size of the image (2²⁰ pixels)")
     panel.set_ylabel("s/MPix (less is better)")
-
-
-def label(panel: Axes, text: str, point: tuple[float, float], colour: Any, *, above: bool = True) -> None:
-    """A value above its point, or below."""
-    offset = (0, 7 if above else -16)
-    panel.annotate(text, point, xytext=offset, textcoords="offset points", ha="center", color=colour)
-
-
-def curve(rows: list[Row], path: Path) -> None:
-    """PSNR over the minutes of training, a line for each method."""
-    figure = Figure(figsize=(7, 4.5), layout="constrained", dpi=120)
-    panel = figure.subplots()
-    for method, group in groupby(rows, lambda row: row["method"]):
-        points = sorted((row["minutes"], row["PSNR (dB)"]) for row in group)
-        (line,) = panel.plot(*zip(*points, strict=True), "o-", label=method)
-        for point in points:
-            label(panel, f"{point[1]:.2f}", point, line.get_color(), above=method != rows[-1]["method"])
-    ticks = sorted({row["minutes"] for row in rows})
-    panel.set_xscale("log")
-    panel.set_xticks(ticks, [f"{tick:g}" for tick in ticks])
-    panel.minorticks_off()
-    panel.margins(y=0.12)
-    panel.set_xlabel("minutes of training")
-    panel.set_ylabel("PSNR on BSD68, σ = 25 (dB)")
-    panel.grid(alpha=0.3)
-    figure.legend(loc="outside upper center", ncols=3)
-    figure.savefig(path)

@@ -17,9 +17,10 @@ from noise2same.paper.datasets import DATASETS
 from noise2same.paper.provenance import provenance
 
 HERE = Path(__file__).parent
-FAIR: dict[str, Any] = {"from_scratch": True, "early_stop": False}
-"""Settings for comparing methods: all of them learn from nothing, for the same time."""
+FAIR: dict[str, Any] = {"from_scratch": True, "early_stopping": False}
+"""Settings for comparing methods: all start from random weights and train for the same time."""
 DATA = Path(os.environ.get("NOISE2SAME_DATA", HERE.parent.parent / "shared" / "data"))
+"""Folder of the data; docs/benchmarks.md says what it holds."""
 
 
 def grey_images(folder: str) -> list[NDArray[np.float32]]:

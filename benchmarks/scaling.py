@@ -19,7 +19,7 @@ import numpy as np
 import timing
 from skimage import data
 
-from noise2same import Denoiser, io
+from noise2same import Config, Denoiser, io
 
 REFERENCE = 2048
 """Side of the image that the cost of all others is compared with."""
@@ -52,15 +52,15 @@ def cost(side: int, folder: Path | None) -> tuple[float, float]:
     Warm: in memory, the same has been done for some seconds before, at least once. The growth counts everything but the
     program and the network: the tiles at work, and in memory both images.
     """
-    model = Denoiser()
+    model = Denoiser(Config(method="projected"))
     model.network = model.new_network()
     model.denoise(noise(64, 64))  # compiles the network
     before = memory("VmRSS")
     image, begin = noise(*(side, side) if folder is None else (REFERENCE, REFERENCE)), time.perf_counter()
     while time.perf_counter() < begin + WARM_UP:
-        model.denoise(image, augment=False)
+        model.denoise(image, tta=False)
     if folder is None:
-        taken = timing.seconds(lambda: model.denoise(image, augment=False))
+        taken = timing.seconds(lambda: model.denoise(image, tta=False))
     else:
         taken = timing.seconds(lambda: model.denoise(folder / "noisy.zarr", output=folder / "clean.zarr"))
     return taken, memory("VmHWM") - before

@@ -19,14 +19,18 @@ from careamics_peer import PATCH, Peer
 from torch.utils.flop_counter import FlopCounterMode
 
 from noise2same import Config, Denoiser
+from noise2same.config import batch_of
 from noise2same.data.patches import Patches
 from noise2same.device import lay_out
-from noise2same.methods.base import Facts, mean_square
+from noise2same.methods import DataProfile
+from noise2same.methods.base import mean_square
 from noise2same.methods.masking import FILLS, stratified
-from noise2same.methods.noise2same import Noise2Same, root
+from noise2same.methods.projected import Projected
+from noise2same.noise.model import NoiseModel
+from noise2same.plan import LEARNING_RATE, PATCHES, RECIPES, Recipe, architecture_of
 from noise2same.prediction.engines import OpenVINO, folded
 from noise2same.prediction.predict import predict
-from noise2same.training import loop as training
+from noise2same.training.loop import fit
 
 Row = dict[str, Any]
 PEER_FEATURES = 32
@@ -35,7 +39,7 @@ CPU = torch.device("cpu")
 
 
 def untrained(dims: int, features: int, **options: Any) -> Denoiser:
-    model = Denoiser(Config(features=features, **options))
+    model = Denoiser(Config.of(features=features, **options))
     model.axes = "ZYX"[3 - dims :]
     return model
 
@@ -77,7 +81,7 @@ def prediction_rows(shape: tuple[int, ...], features: int, repeats: int, peer: P
         peer.train("N2V", [image], steps=1)
         answer, best = peer.best_tiles("N2V", image)
         tiles["CAREamics N2V"] = (answer["flops"], answer["pixels"])
-        works["CAREamics N2V"] = lambda: peer.predict("N2V", [image], best)[0]["seconds"]
+        works["CAREamics N2V"] = lambda: peer.predict("N2V", image, best)["seconds"]
     case = f"prediction of {'×'.join(map(str, shape))}, {features} features"
     return timing.throughputs(case, image.size, timing.interleaved(works, repeats), tiles)
 
@@ -85,14 +89,24 @@ def prediction_rows(shape: tuple[int, ...], features: int, repeats: int, peer: P
 def training_rows(image: torch.Tensor, features: int, steps: int, repeats: int, peer: Peer | None) -> list[Row]:
     """Throughput of our training, of a bare loop of the same two passes on tensors that are ready, of CAREamics'."""
     dims = image.ndim - 2
-    model = untrained(dims, features, steps=steps)
-    config = model.config
-    patches = Patches([image], patch=config.patch_of(dims), batch=config.batch_of(dims))
+    model = untrained(dims, features, method="projected")
+    config, settings = model.config, Projected.Settings()
+    batch = batch_of(PATCHES // Projected.passes, config, dims)
+    patches = Patches([image], patch=config.patch_of(dims), batch=batch)
+    recipe = Recipe(
+        steps=steps,
+        minutes=None,
+        learning_rate=LEARNING_RATE,
+        early_stopping=False,
+        pretrained=False,
+        seed=0,
+        **RECIPES["fast"],
+    )
     generator = torch.Generator().manual_seed(0)
 
     def data_path() -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
         x = patches.draw(generator).x
-        j = stratified(x.shape, config.mask_density, generator)
+        j = stratified(x.shape, settings.mask_density, generator)
         return x, FILLS["donut"](x, j, generator), j
 
     def bare() -> None:
@@ -100,15 +114,15 @@ def training_rows(image: torch.Tensor, features: int, steps: int, repeats: int, 
         optimizer = torch.optim.Adam(network.parameters(), fused=True)
         for _ in range(steps):
             f_x, f_masked = network(torch.cat([x, masked])).chunk(2)
-            loss = mean_square(f_x - x, None) + root(mean_square(f_x - f_masked, j))
+            loss = mean_square(f_x - x, None) + mean_square(f_x - f_masked, j)
             optimizer.zero_grad()
             loss.backward()
             optimizer.step()
 
     def ours() -> float:
-        method = Noise2Same(config, Facts(dims, 1, sigma=(0.5,)))
-        done = training.fit(model.new_network(), method, patches, config, device=CPU, progress=False)
-        return done.seconds / steps
+        profile = DataProfile(dims, 1, noise=NoiseModel(a=(0.0,), b=(0.25,), mean=(0.0,), std=(1.0,)))
+        method = Projected(settings, profile, architecture_of(config))
+        return fit(model.new_network(), method, patches, recipe, held_out=None, device=CPU).seconds / steps
 
     def careamics(n2v2: bool) -> float:
         assert peer is not None
@@ -178,8 +192,8 @@ def measure(
     text = (
         f"# Speed\n\nMedians of {repeats} interleaved repeats on {torch.get_num_threads()} threads; spread is "
         f"(max − min) / median. CAREamics {versions['careamics']} runs on PyTorch {versions['torch']}, ours on "
-        f"{torch.__version__}. {sizes} Training has {patches} a step, which in noise2same are half as many, masked "
-        "twice; pixels are counted as often as they pass the network. CAREamics predicts with the tiles that were "
+        f"{torch.__version__}. {sizes} Training has {patches} a step, of which "
+        "our loss (projected) has half as many, masked twice; pixels are counted as often as they pass the network. CAREamics predicts with the tiles that were "
         "fastest for it. The ceiling is the best that PyTorch gets out of the machine in a large matrix product or "
         "convolution; shares of it count the work of all tiles, overlaps included. The cost of prediction is that of "
         "the fast preset, from uint8 to uint8. "

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from scipy.ndimage import gaussian_filter
 
 from noise2same import Config, Denoiser
-from noise2same.networks import pretrained as starter
+from noise2same.networks.pretrained import load_pretrained
 from noise2same.noise.diagnose import diagnose
 from noise2same.noise.synthetic import gaussian, poisson_gaussian
 from noise2same.quality.checks import judge
@@ -33,7 +33,7 @@ NOISES: dict[str, Callable[[Image, np.random.Generator], Image]] = {
     "Poisson–Gaussian": lambda y, rng: poisson_gaussian(y, 4.0, 5.0, rng),
 }
 HARM = 1.0
-"""dB below the starter network from which on a spoilt result is a bad one; otherwise it is one of the others."""
+"""dB below the pretrained network from which on a spoilt result is a bad one; otherwise it is one of the others."""
 TRAINED = 4
 """Images on which a network is trained, for 150 steps."""
 
@@ -109,17 +109,17 @@ def bad_ways(way: Way, pair: Pair, rng: np.random.Generator) -> dict[str, Way]:
 
 
 def model(**options: Any) -> Denoiser:
-    return Denoiser(Config(**options))
+    return Denoiser(Config.of(**options))
 
 
 def by_network(denoiser: Denoiser) -> Way:
-    return lambda x: denoiser.denoise(x, "YX", dtype="float32", augment=False)
+    return lambda x: denoiser.denoise(x, "YX", dtype="float32", tta=False)
 
 
-def by_starter() -> Way:
-    denoiser = model(normalization="image")
+def by_pretrained() -> Way:
+    denoiser = model(method="projected", normalization="image")
     denoiser.network = denoiser.new_network()
-    assert starter.begin(denoiser.network)
+    assert load_pretrained(denoiser.network)
     return by_network(denoiser)
 
 
@@ -164,16 +164,16 @@ class Judge:
 
 
 def rows_of(pairs: list[Pair], way: Way) -> Iterator[dict[str, Any]]:
-    """The starter network on all images; on every third, other good ways and all that can go wrong."""
+    """The pretrained network on all images; on every third, other good ways and all that can go wrong."""
     rng = np.random.default_rng(2)
     for i, pair in enumerate(pairs):
         good = True if not pair.real and "correlated" not in pair.data else None
         judges = Judge(pair)
-        network = judges.row("starter network", way, good)
+        network = judges.row("pretrained network", way, good)
         yield network
         if not good:
             continue
-        yield judges.row("starter network, two files", way, good, told=False)
+        yield judges.row("pretrained network, two files", way, good, told=False)
         if i % 3:
             continue
         level = judges.diagnosis.sigma
@@ -202,7 +202,7 @@ def main() -> None:
     if not calibrate:
         pairs += real()
     rows = []
-    for row in rows_of(pairs, by_starter()):
+    for row in rows_of(pairs, by_pretrained()):
         rows.append(row)
         print(row, flush=True)
     if not calibrate:
@@ -219,7 +219,7 @@ def summary(rows: list[dict[str, Any]]) -> Iterator[dict[str, Any]]:
     groups: dict[str, list[dict[str, Any]]] = {}
     for row in rows:
         spoilt = "spoilt, but by less than 1 dB"
-        other = spoilt if row["result"] != "starter network" else f"starter network on {row['data']}"
+        other = spoilt if row["result"] != "pretrained network" else f"pretrained network on {row['data']}"
         name = {True: f"good: {row['result']}", False: f"bad: {row['result']}", None: other}[row["good"]]
         groups.setdefault(name, []).append(row)
     for name, members in groups.items():

@@ -12,8 +12,10 @@ import imageio.v3 as imageio
 import numpy as np
 from skimage import data, restoration
 
+from noise2same import io
 from noise2same.noise.diagnose import Diagnosis
 from noise2same.noise.synthetic import gaussian
+from noise2same.quality.assess import Assessment
 from noise2same.quality.checks import Check, Verdict
 from noise2same.quality.report import write_report
 
@@ -61,8 +63,12 @@ def camera() -> tuple[np.ndarray, np.ndarray, np.ndarray]:
 
 
 def write(path: Path, noisy: np.ndarray, clean: np.ndarray, axes: str = "YX", **others: Any) -> Path:
-    facts = {"diagnosis": diagnosis(axes), "verdict": verdict(), "settings": {"version": "0.1"}, "training": {}}
-    return write_report(path, noisy=noisy, clean=clean, axes=axes, **(facts | others))
+    known = {"diagnosis": diagnosis(axes), "verdict": verdict()}
+    known |= {name: others.pop(name) for name in [*others] if name in ("diagnosis", "verdict", "frames", "frame")}
+    truth = others.pop("truth", None)
+    others = {"settings": {"version": "0.1"}} | others
+    assessment = Assessment(noisy, clean, axes, **known)
+    return write_report(path, assessment, truth=None if truth is None else io.wrap(truth, axes), **others)
 
 
 class Pictures(HTMLParser):

@@ -22,6 +22,7 @@ import noise2same as n2s
 from noise2same.cli.demo import volume
 from noise2same.config import Config
 from noise2same.data import training_data
+from noise2same.data.sampling import read_boxes
 from noise2same.errors import InputError
 from noise2same.io import open_images
 from noise2same.methods.masking import FILLS
@@ -247,7 +248,7 @@ def test_a_large_set_is_represented_by_a_part(monkeypatch):
     rng = np.random.default_rng(0)
     images = open_images([rng.normal(size=(4, 1600, 50)), *rng.normal(size=(40, 1, 20, 20))], "TYX")
     limit = 4 * 1600 * 50 // 4
-    slabs = training_data.read_slabs(images, limit)
+    slabs = read_boxes(images, limit)
     assert 0.5 * limit < sum(slab.size for slab in slabs) < 1.2 * limit
     monkeypatch.setattr(training_data, "PIXELS", limit)
     n2s.train(images, progress=False, **TINY)
@@ -267,7 +268,7 @@ def test_a_large_volume_is_represented_by_boxes():
 
     volume = dataclasses.replace(open_images(np.zeros((2, 8, 8)), "ZYX")[0], data=Watched())
     limit = 2**24
-    slabs = training_data.read_slabs([volume], limit)
+    slabs = read_boxes([volume], limit)
     assert 0.5 * limit < sum(slab.size for slab in slabs) <= limit
     assert Watched.read <= 2**21
     assert len({slab.shape for slab in slabs}) == 1 and len(slabs) > 4
@@ -444,7 +445,7 @@ def test_a_denoiser_that_has_predicted_can_be_copied_and_sent(tiny):
 @pytest.mark.parametrize(("shape", "axes", "averaged"), [((4, 1024, 1024), "TYX", True), ((1100, 1000), "YX", False)])
 def test_frames_are_averaged_like_single_pictures(tiny, shape, axes, averaged):
     image = open_images(np.zeros((2, 2)), "YX")[0]
-    assert tiny.turns(dataclasses.replace(image, data=np.broadcast_to(0, shape), axes=axes)) == averaged
+    assert tiny.uses_tta(dataclasses.replace(image, data=np.broadcast_to(0, shape), axes=axes)) == averaged
 
 
 def test_a_method_that_is_not_trained_leaves_the_denoiser_as_it_is():

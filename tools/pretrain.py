@@ -29,7 +29,7 @@ from torch.nn import functional
 
 from noise2same import Config, Denoiser
 from noise2same.data.normalize import Normalization
-from noise2same.io import replacing
+from noise2same.files import replacing
 from noise2same.model_file import read_model
 from noise2same.noise.synthetic import gaussian, poisson_gaussian
 from noise2same.prediction.predict import predict

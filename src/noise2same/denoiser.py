@@ -141,22 +141,23 @@ class Denoiser:
             Given a denoiser as trained so far, fifty times in the run; the figures it returns join the history in
             `summary`.
         """
+        if plan is not None:
+            self.config = plan.config
         if self.config.minutes == 0:
             raise InputError("minutes=0 trains nothing: give it some minutes, or denoise without training.")
         from noise2same import training  # imports what only training needs
 
-        methods.check_target(self.method if plan is None else methods.find(plan.method.value), given=target is not None)
+        methods.check_target(self.method, given=target is not None)
         opened = io.open_images(images, axes)
         targets = None if target is None else io.open_pairs(opened, target, axes)
         before = self.normalization, self.blend
         self._adopt(opened, resume)
-        if plan is not None:
-            plan.check_fits(len(ax.spatial(self.axes)), self.channels)
-            self.config = plan.config
         further = self.network is not None
         data = read_training_data(opened, targets, normalization=self.config.normalization)
         found, strengths, self.diagnosis = fingerprint(data, self.config)
-        self.plan = plan = make_plan(found, self.config, trained=further) if plan is None else plan
+        plan = make_plan(found, self.config, trained=further) if plan is None else plan
+        plan.check_fits(found)
+        self.plan = plan
         where = pick(device)
         for line in plan.lines(describe(where)):
             say(line)
@@ -325,7 +326,7 @@ class Denoiser:
     ) -> Verdict:
         """Denoise an image, write a page (.html) or picture (.png) about the result, and return the verdict on it.
 
-        Of a large image, its middle is shown and judged.
+        For large images, only the central 2048 × 2048 (× 32) region is denoised, rendered and assessed.
 
         Parameters
         ----------
@@ -336,14 +337,18 @@ class Denoiser:
         truth : path or array, optional
             The clean image, for PSNR and SSIM.
         """
-        from noise2same.quality.assess import look_at, write_report
+        from noise2same.quality.assess import assess
+        from noise2same.quality.report import write_report
 
         noisy, *_ = io.open_images(image, axes, fallback=self.axes)
         known = None if truth is None else io.open_images(truth, axes, fallback=self.axes)[0]
         io.check_apart(path, [one.path for one in (noisy, known) if one is not None and one.path is not None])
-        result = look_at(noisy, None, self)
-        write_report(path, result, self, known)
-        return result.verdict
+        if self.network is not None:
+            self.check_fits(noisy)
+        assessment = assess(noisy, None, self, tta=None if self.network is None else self.uses_tta(noisy))
+        settings = self.config.model_dump(mode="json")
+        write_report(path, assessment, settings=settings, training=self.summary, truth=known)
+        return assessment.verdict
 
     def save(self, path: str | os.PathLike[str]) -> Path:
         """Write the model to one `.safetensors` file: weights, and in its header everything else."""
@@ -363,12 +368,20 @@ class Denoiser:
         return path
 
     @classmethod
-    def load(cls, path: str | os.PathLike[str]) -> Denoiser:
-        """Read a model written by `save`. Nothing in the file is executed, and no file that it names is opened."""
+    def load(cls, path: str | os.PathLike[str], *, method: type[Method] | None = None) -> Denoiser:
+        """Read a model written by `save`. Nothing in the file is executed, and no file that it names is opened.
+
+        Parameters
+        ----------
+        path : path
+            File of the model.
+        method : class, optional
+            The method, if it was given as a class that no installed package names.
+        """
         header, weights = read_model(Path(path))
         try:
             stored = Header(**header)
-            model = cls(Config(**stored.config))
+            model = cls(Config(**stored.config | ({} if method is None else {"method": method})))
             model.plan = None if stored.plan is None else Plan.model_validate(stored.plan)
             model.axes, model.channels, model.summary = stored.axes, stored.channels, stored.summary
             model.normalization = Normalization(stored.normalization.mean, stored.normalization.std)
@@ -425,6 +438,7 @@ class Denoiser:
             normalization=self.normalization if self.config.normalization == "dataset" else None,
             tta=self.uses_tta(image) if tta is None else tta,
             blend=self.blend,
+            memory=None if self.plan is None else self.plan.block_memory.value,
             device=where,
             on_block=on_block,
         )

@@ -10,3 +10,7 @@ class InputError(ValueError):
 
 class Diverged(InputError):
     """Training came to NaN or infinite numbers and ended. What was trained has the last weights that were good."""
+
+
+class Cancelled(KeyboardInterrupt):
+    """A listener ended the work, as Ctrl-C would: nothing that is half done is left behind."""

@@ -13,9 +13,10 @@ from safetensors import SafetensorError, safe_open
 from safetensors.torch import save
 from torch import Tensor
 
-from noise2same import __version__, io
+from noise2same import __version__
 from noise2same.data import axes as ax
 from noise2same.errors import InputError
+from noise2same.files import replacing
 
 FORMAT = 2
 """Version of the format. A file with another one is refused."""
@@ -58,7 +59,7 @@ def write_model(path: Path, header: dict[str, Any], weights: dict[str, Tensor]) 
         raise InputError(f"{path} is not written, because some weights are NaN or infinite: train the model again.")
     fields = {"format": FORMAT, "version": __version__, **header}
     tensors = {name: value.contiguous() for name, value in weights.items()}
-    with io.replacing(path) as partial:
+    with replacing(path) as partial:
         partial.write_bytes(save(tensors, {"noise2same": json.dumps(fields)}))
 
 

@@ -51,6 +51,10 @@ HELD_OUT = 1 / 8
 """Share of the pixels that are held out of the loss, to estimate the error on."""
 TTA_PIXELS = 2**20
 """Of a frame up to which it is denoised in eight orientations: seconds, even on a CPU."""
+BLOCK_MEMORY = {2: 2**29, 3: 5 * 2**28}
+"""Bytes that a network may hold while it predicts a block, by the number of spatial dimensions.
+
+The process stays below 1 GB in 2D and 2 GB in 3D with the default network (benchmarks/memory.md)."""
 RECIPES: dict[str, dict[str, Any]] = {
     "fast": {"schedule": "cosine", "clip": 2.0, "ema": 0.999, "freeze_bn_after": 0.5},
     "best": {"schedule": "cosine", "clip": 2.0, "ema": 0.999, "freeze_bn_after": 0.5},
@@ -160,6 +164,8 @@ class Plan(Frozen):
     """Share of the budget after which batch norm keeps its statistics."""
     tta_pixels: Decision[int]
     """Largest frame that is denoised in eight orientations."""
+    block_memory: Decision[int]
+    """Bytes that the network may hold while it predicts a block."""
 
     def rows(self) -> list[tuple[str, str, str]]:
         """Name, value and reason of every decision, in words."""
@@ -194,15 +200,6 @@ class Plan(Frozen):
         """The noise in normalized units."""
         return self.noise.value.normalized(self.fingerprint.scale)
 
-    def check_fits(self, dims: int, channels: int) -> None:
-        """Raise InputError if it was made for images with other dimensions or channels."""
-        found = self.fingerprint
-        if (dims, channels) != (found.dims, found.channels):
-            raise InputError(
-                f"The plan is for {found.dims}D images with {found.channels} channel(s), but these are {dims}D with "
-                f"{channels}: make a plan for them, or use others."
-            )
-
     def recipe(self) -> Recipe:
         """How to train."""
         fixed = RECIPES[self.config.preset] | {"freeze_bn_after": self.freeze_bn_after.value}
@@ -215,6 +212,15 @@ class Plan(Frozen):
             seed=self.config.seed,
             **fixed,
         )
+
+    def check_fits(self, found: Fingerprint) -> None:
+        """Raise InputError if this is a plan for images of other dimensions or channels."""
+        own = self.fingerprint
+        if (own.dims, own.channels) != (found.dims, found.channels):
+            raise InputError(
+                f"The plan is for {own.dims}D images with {own.channels} channels, but these are {found.dims}D with "
+                f"{found.channels}: make a plan for them."
+            )
 
     def profile(self, data: TrainingData) -> DataProfile:
         """What the method is told of the images."""
@@ -344,6 +350,7 @@ def make_plan(found: Fingerprint, config: Config, *, trained: bool = False) -> P
         ),
         freeze_bn_after=_choose_freeze(config, start.value),
         tta_pixels=_because(TTA_PIXELS, "larger frames would take long for about 0.1 dB"),
+        block_memory=_because(BLOCK_MEMORY[found.dims], "blocks as large as a laptop's memory allows have small halos"),
     )
 
 

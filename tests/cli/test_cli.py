@@ -19,7 +19,7 @@ import tifffile
 import torch
 from safetensors.numpy import load_file
 
-from noise2same import io
+from noise2same import __version__, io
 from noise2same.denoiser import Denoiser
 from noise2same.quality.metrics import evaluate
 
@@ -129,10 +129,10 @@ def test_ome_zarr_in_and_out(run: Run) -> None:
     assert (result.shape, result.dtype, result.axes) == ((8, 40, 48), np.uint16, "ZYX")
 
 
-def test_dtype_and_augment(run: Run, trained: Path) -> None:
+def test_dtype_and_tta(run: Run, trained: Path) -> None:
     imageio.imwrite("in.png", noisy(40, 40))
-    assert run("denoise", "in.png", "-o", "plain.tif", "-m", trained, "--dtype", "float32", "--no-augment")[0] == 0
-    assert run("denoise", "in.png", "-o", "mean.tif", "-m", trained, "--dtype", "float32", "--augment")[0] == 0
+    assert run("denoise", "in.png", "-o", "plain.tif", "-m", trained, "--dtype", "float32", "--no-tta")[0] == 0
+    assert run("denoise", "in.png", "-o", "mean.tif", "-m", trained, "--dtype", "float32", "--tta")[0] == 0
     assert run("denoise", "in.png", "-o", "default.tif", "-m", trained, "--dtype", "float32")[0] == 0
     plain, mean = tifffile.imread("plain.tif"), tifffile.imread("mean.tif")
     assert plain.dtype == mean.dtype == np.float32
@@ -230,7 +230,7 @@ def test_evaluate(run: Run) -> None:
 
 
 def test_version_and_help(run: Run) -> None:
-    assert run("--version")[:2] == (0, "noise2same 0.1.0\n")
+    assert run("--version")[:2] == (0, f"noise2same {__version__}\n")
     for command in "denoise", "train", "evaluate", "info", "demo":
         code, out, err = run(command, "--help")
         assert (code, err) == (0, "") and "Usage: noise2same" in out

@@ -60,3 +60,14 @@ def test_says_what_does_not_fit(axes, words):
 
 def test_accepts_small_letters():
     assert ax.check("zyx", (4, 5, 6)) == "ZYX"
+
+
+def test_samples_are_a_sequence():
+    array = np.zeros((2, 3, 8, 9))
+    samples = ax.samples(array, "STYX")
+    assert len(samples) == 6 and [sample.index["T"] for sample in samples] == [0, 1, 2, 0, 1, 2]
+    assert samples[-1].index == {"S": 1, "T": 2} and [sample.index["S"] for sample in samples[2:4]] == [0, 1]
+    assert samples[0].size == (8, 9)
+    with pytest.raises(IndexError):
+        samples[6]
+    assert len(ax.samples(array[0, 0], "YX")) == 1

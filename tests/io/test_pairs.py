@@ -80,7 +80,7 @@ def test_a_classical_method_denoises_at_once_and_takes_no_training_options(run: 
     code, _, err = run("denoise", "noisy", "-o", "out", "--method", "nlm", "--sigma", 20)
     assert code == 0, err
     assert sorted(path.name for path in Path("out").iterdir()) == ["a.tif", "b.tif", "c.tif"]
-    for option, word in ((("--minutes", 1), "--minutes"), (("--augment",), "augment"), (("--resume",), "--resume")):
+    for option, word in ((("--minutes", 1), "--minutes"), (("--tta",), "tta"), (("--resume",), "--resume")):
         code, _, err = run("denoise", "noisy/a.tif", "-o", "other.tif", "--method", "nlm", *option)
         assert code == 2 and word in err and not Path("other.tif").exists()
 

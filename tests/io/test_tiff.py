@@ -61,15 +61,13 @@ CASES: dict[str, tuple[tuple[int, ...], str, dict[str, Any], str, dict[str, floa
 @pytest.mark.parametrize("lazy", [False, True])
 def test_round_trip(case: str, lazy: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     shape, dtype, options, axes, size, unit = CASES[case]
-    if lazy and case == "rgba":
-        pytest.skip("the alpha channel is split off in memory only")
     if lazy:
         monkeypatch.setattr(tiff, "LAZY_BYTES", 100)
     pixels = noise(shape, dtype)
     source = tmp_path / "in.tif"
     tifffile.imwrite(source, pixels, **{"photometric": "rgb" if axes.endswith("C") else "minisblack"} | options)
     image = io.read(source)
-    assert isinstance(image.data, io.Pieces) == lazy
+    assert isinstance(image.data, io.Pieces) == (lazy and case != "rgba")  # of which a part is the image
     assert (image.axes, image.unit, image.dtype) == (axes, unit, np.dtype(dtype))
     assert image.pixel_size == pytest.approx({"Y": size, "X": size} if isinstance(size, float) else size, rel=1e-6)
     np.testing.assert_array_equal(image.data[...], pixels[..., :3] if case == "rgba" else pixels)
@@ -235,8 +233,8 @@ def test_damaged_piece_of_a_large_file(tmp_path: Path, monkeypatch: pytest.Monke
     content = bytearray(path.read_bytes())
     content[start : start + 40] = bytes(40)
     path.write_bytes(content)
-    with pytest.raises(InputError, match=r"a.tif"):
-        io.read(path)
+    with pytest.raises(InputError, match=r"a.tif is truncated or corrupt"):
+        io.read(path).data[...]
     monkeypatch.setattr(tiff, "LAZY_BYTES", 100)
     image = io.read(path)
     image.data[:10]

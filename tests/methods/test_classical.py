@@ -154,7 +154,7 @@ def test_there_is_nothing_to_train_and_little_to_set(method: str) -> None:
     with pytest.raises(InputError, match=f"{method} is not trained: denoise with it"):
         n2s.train(NOISY["YX"], method=method)
     with pytest.raises(InputError, match=f"{method} does not use mask_density"):
-        Denoiser(Config(method=method, mask_density=0.2))
+        Denoiser(Config.of(method=method, mask_density=0.2))
 
 
 def test_the_licence_is_told_once() -> None:

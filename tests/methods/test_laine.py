@@ -8,12 +8,14 @@ import torch
 from skimage.data import camera
 from torch.distributions import MultivariateNormal
 
-from noise2same import Denoiser, methods, train
+from noise2same import Denoiser, train
 from noise2same.config import Config
+from noise2same.data.normalize import Normalization
 from noise2same.data.patches import Batch
 from noise2same.errors import InputError
-from noise2same.methods import Facts
+from noise2same.methods import Architecture, DataProfile, settings_of
 from noise2same.methods.laine import NARROWEST, Laine
+from noise2same.noise.model import NoiseModel
 from noise2same.prediction.engines import folded
 
 SMALL = {
@@ -27,11 +29,14 @@ SMALL = {
 }
 
 
-def make(noise_model, dims=2, channels=1, facts=None, **options):
+def make(noise_model, dims=2, channels=1, noise=None, **options):
     torch.manual_seed(0)
-    config = Config(method="laine", noise_model=noise_model, features=4, levels=2, **options)
-    known = {"sigma": (0.5,), "scale": (40.0,), "black": (-2.0,), "low": -2.0, "high": 3.0}
-    method = Laine(config, Facts(dims, channels, **known | (facts or {})))
+    config = Config.of(method="laine", noise_model=noise_model, **options)
+    scale = Normalization((80.0,), (40.0,))
+    noise = NoiseModel((config.gain or 0.0,), (400.0,), scale.mean, scale.std) if noise is None else noise
+    given = bool(config.gain or config.sigma)
+    profile = DataProfile(dims, channels, noise.normalized(scale), (), given, -2.0, 3.0, scale)
+    method = Laine(settings_of(Laine, config), profile, Architecture(features=4, levels=2))
     return method, method.network()
 
 
@@ -80,8 +85,8 @@ def test_grey_posterior_weighs_by_the_variances():
 def test_without_noise_the_pixel_is_kept_and_in_much_noise_the_mean(channels):
     x, mean, root, _ = pixels(channels)
     root = root.sign() + root
-    _, faint = make("gaussian", channels=channels, sigma=1.0, facts={"sigma": (1e-3,)})
-    _, loud = make("gaussian", channels=channels, sigma=1.0, facts={"sigma": (1e3,)})
+    _, faint = make("gaussian", channels=channels, sigma=1.0, noise=NoiseModel.gaussian(0.04))
+    _, loud = make("gaussian", channels=channels, sigma=1.0, noise=NoiseModel.gaussian(4e4))
     torch.testing.assert_close(faint.clean(x, mean, root), x, rtol=0, atol=1e-3)
     torch.testing.assert_close(loud.clean(x, mean, root), mean, rtol=0, atol=1e-3)
 
@@ -154,8 +159,8 @@ def test_level_is_what_was_told_or_starts_at_the_estimate(noise_model, options, 
 def test_a_level_of_another_noise_model_is_refused():
     with pytest.raises(InputError, match="noise_model=poisson"):
         make("gaussian", gain=2.0)
-    with pytest.raises(InputError, match="laine can"):
-        methods.find(Config(noise_model="impulse"))
+    with pytest.raises(InputError, match="noise_model=impulse"):
+        Denoiser(Config.of(noise_model="impulse"))
 
 
 def noisy_camera(seed=0):

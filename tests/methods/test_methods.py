@@ -13,12 +13,12 @@ from skimage import data
 from noise2same import Config, Denoiser, train
 from noise2same.data.patches import Batch
 from noise2same.errors import InputError
-from noise2same.methods import METHODS, Facts, every
+from noise2same.methods import METHODS, DataProfile, Method, every, settings_of
 from noise2same.quality.metrics import psnr
 
-SMALL = {"features": 12, "levels": 2, "batch": 8, "patch": 32, "ema": 0.95, "progress": False}
+SMALL = {"features": 12, "levels": 2, "batch": 8, "patch": 32, "progress": False}
 CLEAN = data.camera()[100:260, 200:360].astype(np.float32)
-LEARNING = [name for name, method in METHODS.items() if method.trained]
+LEARNING = [name for name, method in METHODS.items() if issubclass(method, Method)]
 
 
 def noisy(seed: int) -> np.ndarray:
@@ -51,7 +51,8 @@ def test_colour_and_volumes(name: str, shape: tuple[int, ...], axes: str) -> Non
 
 @pytest.mark.parametrize("name", ["noise2void", "noise2void2", "noise2self"])
 def test_masked_methods_look_at_masked_pixels_only(name: str) -> None:
-    method = METHODS[name](Config(method=name, mask_density=0.02), Facts(2, 1))
+    cls = METHODS[name]
+    method = cls(settings_of(cls, Config.of(method=name, mask_density=0.02)), DataProfile(2, 1))
     seen = []
 
     def network(x: torch.Tensor) -> torch.Tensor:
@@ -68,7 +69,8 @@ def test_masked_methods_look_at_masked_pixels_only(name: str) -> None:
 
 
 def test_noise2void2_has_no_skip_at_full_resolution_and_blurs_before_it_halves() -> None:
-    network = METHODS["noise2void2"](Config(method="noise2void2"), Facts(2, 1)).network()
+    cls = METHODS["noise2void2"]
+    network = cls(cls.Settings(), DataProfile(2, 1)).network()
     names = {type(module).__name__ for module in network.modules()}
     assert "BlurPool" in names and "MaxPool2d" not in names
     finest, other = network.decoder[0][0], network.decoder[1][0]
@@ -77,13 +79,19 @@ def test_noise2void2_has_no_skip_at_full_resolution_and_blurs_before_it_halves()
 
 OUTSIDE = """
 from noise2same.methods import Method
+from noise2same.methods.base import Settings
+
+
+class SmoothSettings(Settings):
+    level: float = 0.0
 
 
 class Smooth(Method):
-    needs, when = "noisy images", "never"
+    name, needs, when = "toy", "noisy images", "never"
+    Settings = SmoothSettings
 
     def __call__(self, network, batch, generator):
-        return {"toy": (network(batch.x) - batch.x.mean()).square().mean()}
+        return {"toy": (network(batch.x) - self.settings.level).square().mean()}
 """
 
 
@@ -96,7 +104,10 @@ def test_a_method_of_another_package_comes_through_its_entry_point(tmp_path: Pat
     monkeypatch.syspath_prepend(str(tmp_path))
     assert "toy" in every()
     x = noisy(0)
-    model = train(x, method="toy", steps=60, **SMALL)
+    model = train(x, method="toy", level=0.1, steps=60, **SMALL)
+    assert model.config.method_settings == {"level": 0.1}
+    with pytest.raises(InputError, match="levle: there is no such setting"):
+        train(x, method="toy", levle=0.1, **SMALL)
     assert model.summary["terms"]["toy"] < 0.5
     assert model.blend[0] < 0.5  # it smooths everything away, so that most of the result is the input
     monkeypatch.delitem(sys.modules, "toy_denoiser")
@@ -108,7 +119,8 @@ def test_a_method_of_another_package_comes_through_its_entry_point(tmp_path: Pat
         ({"method": "nois2void"}, ["nois2void", "did you mean noise2void?", "noise2same"]),
         ({"method": "zzz"}, ["There is no method 'zzz'", "noise2true"]),
         ({"fill": "donat"}, ["fill=donat", "Did you mean donut?"]),
-        ({"method": "noise2void", "noise_model": "gaussian"}, ["noise2void cannot use the noise model gaussian"]),
+        ({"method": int}, ["int is not a method"]),
+        ({"method": "noise2void", "noise_model": "gaussian"}, ["noise2void does not use noise_model", "sure or laine"]),
         ({"method": "noise2void", "lambda_inv": 1.0}, ["noise2void does not use lambda_inv"]),
         ({"method": "noise2void", "fill": "donut"}, ["noise2void does not use fill"]),
         ({"method": "noise2true", "sigma": 25}, ["noise2true does not use sigma"]),
@@ -124,19 +136,40 @@ def test_what_does_not_fit_together_is_said_in_one_sentence(options: dict, words
     assert all(word in str(error.value) for word in words), error.value
 
 
-def test_a_method_for_two_dimensions_refuses_a_volume(monkeypatch: pytest.MonkeyPatch) -> None:
-    class Flat(METHODS["noise2void"]):
-        dims = (2,)
+class Flat(METHODS["noise2void"]):
+    """A user's own method, given as a class."""
 
-    monkeypatch.setitem(METHODS, "flat", Flat)
+    name = "flat"
+    dims = (2,)
+
+
+def test_a_method_can_be_given_as_a_class(tmp_path: Path) -> None:
+    x = noisy(0)
+    model = train(x, method=Flat, steps=3, **SMALL)
+    assert model.method is Flat and model.plan.method.value == "flat"
+    path = model.save(tmp_path / "m.safetensors")
+    with pytest.raises(InputError, match="flat"):
+        Denoiser.load(path)
+    assert np.array_equal(Denoiser.load(path, method=Flat).denoise(x), model.denoise(x))
+
+
+def test_a_method_for_two_dimensions_refuses_a_volume() -> None:
     with pytest.raises(InputError, match="flat takes 2D images only, not 3D ones: give axes with S"):
-        train(CLEAN.reshape(10, 16, 160), "ZYX", method="flat", steps=1, progress=False)
+        train(CLEAN.reshape(10, 16, 160), "ZYX", method=Flat, steps=1, progress=False)
 
 
-def test_the_paper_preset_leaves_other_methods_their_fill() -> None:
-    assert Config(preset="paper").fill == "gaussian"
-    Denoiser(Config(preset="paper", method="noise2self"))
-    Denoiser(Config(preset="paper", method="noise2void"))
+def test_the_paper_preset_is_the_paper_and_leaves_other_methods_their_fill() -> None:
+    paper = Config(preset="paper")
+    settings = settings_of(METHODS[paper.method], paper)
+    assert (paper.method, settings.fill, settings.lambda_inv, settings.mask_density) == (
+        "noise2same",
+        "gaussian",
+        2,
+        0.005,
+    )
+    void = Config(preset="paper", method="noise2self")
+    assert settings_of(METHODS["noise2self"], void).fill == "random"
+    assert Denoiser(void).method is METHODS["noise2self"]
 
 
 def test_a_bad_pixel_of_a_target_is_left_out() -> None:

@@ -9,7 +9,6 @@ import torch
 
 from noise2same.networks.blindspot import BlindSpot, HalfPlane
 from noise2same.prediction.engines import folded
-from noise2same.prediction.predict import Tiles
 
 SIZES = [(13, 18), (16, 16), (7, 33), (1, 6), (5, 9, 11), (4, 8, 8), (1, 5, 7)]
 
@@ -73,16 +72,6 @@ def test_z_has_weights_of_its_own():
     flat, deep = make(2), make(3)
     assert flat.axial is None
     assert not torch.equal(deep.axial.encoder[0].first.weight, deep.lateral.encoder[0].first.weight)
-
-
-def test_tiles_aligned_to_the_stride_see_the_same_grid():
-    network = make(2, levels=2)
-    assert network.multiple == (2, 2)
-    x = torch.randn(1, 1, 64, 96)
-    tile = Tiles(96, 64, 48, network.multiple[1])
-    with torch.inference_mode():
-        whole, part = network(x), network(x[..., tile.box(1)])
-    torch.testing.assert_close(part[..., 24:], whole[..., tile.box(1)][..., 24:], rtol=1e-4, atol=1e-4)
 
 
 def test_a_patch_is_seen_as_a_larger_image_is():

@@ -14,7 +14,7 @@ from skimage import data
 import noise2same
 from noise2same import Config, Denoiser
 from noise2same.errors import InputError
-from noise2same.networks import pretrained as starter
+from noise2same.networks.pretrained import load_pretrained
 from noise2same.networks.unet import UNet
 from noise2same.noise.synthetic import gaussian
 from noise2same.quality.metrics import psnr
@@ -27,7 +27,7 @@ def test_the_default_networks_in_2d_have_one(channels):
     config = Config()
     network = UNet(2, channels, features=config.features, levels=config.levels, block=config.block)
     before = torch.cat([value.flatten().float() for value in network.state_dict().values()])
-    assert starter.begin(network)
+    assert load_pretrained(network)
     assert not torch.equal(before, torch.cat([value.flatten().float() for value in network.state_dict().values()]))
 
 
@@ -45,13 +45,13 @@ def test_the_default_networks_in_2d_have_one(channels):
     ],
 )
 def test_other_networks_have_none(dims, channels, options):
-    assert not starter.begin(UNet(dims, channels, **{"features": 16, "levels": 3, "block": "plain"} | options))
+    assert not load_pretrained(UNet(dims, channels, **{"features": 16, "levels": 3, "block": "plain"} | options))
 
 
 @pytest.mark.parametrize(("channels", "features"), [(1, 32), (3, 48)])
 def test_a_wider_network_begins_as_the_same_function(channels, features):
     narrow, wide = (UNet(2, channels, features=width, levels=3, block="plain") for width in (16, features))
-    assert starter.begin(narrow) and starter.begin(wide)
+    assert load_pretrained(narrow) and load_pretrained(wide)
     x = torch.randn(1, channels, 32, 32)
     torch.testing.assert_close(narrow.eval()(x), wide.eval()(x), rtol=0, atol=1e-5)
     wide.train()(x).square().sum().backward()

@@ -73,3 +73,14 @@ def test_blur_pooling_halves_keeps_constants_and_removes_the_finest_stripes(shap
     stripes = torch.ones(shape)
     stripes[..., ::4] = stripes[..., 1::4] = 0  # two dark, two bright columns: max-pooling alone would alias them
     assert pool(stripes).std() < torch.nn.functional.max_pool1d(stripes.flatten(0, -2), 2).std()
+
+
+@pytest.mark.parametrize("block", ["plain", "residual"])
+def test_of_several_frames_the_one_in_the_middle(block):
+    network = make(2, 5, block=block, outputs=1)
+    x = torch.randn(2, 5, 16, 16)
+    assert network(x).shape == (2, 1, 16, 16)
+    torch.nn.init.zeros_(network.head[-1].weight)
+    torch.nn.init.zeros_(network.head[-1].bias)
+    x[:, [0, 1, 3, 4]] = 1e6
+    assert network(x).abs().max() < 10

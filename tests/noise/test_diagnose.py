@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import warnings
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -146,22 +147,16 @@ def test_each_axis_of_a_volume(rng: np.random.Generator) -> None:
     assert deep.extent == {"Z": 2, "Y": 0, "X": 0}
 
 
-def test_which_noise_is_modelled(rng: np.random.Generator) -> None:
+def test_which_noise_is_steady(rng: np.random.Generator) -> None:
+    """Equally strong in dark and bright places, with a level that is sure."""
     picture = data.camera()[:256, :256]
     volume = np.stack([ndimage.gaussian_filter(data.camera()[:96, i : i + 96].astype(float), 2) for i in range(24)])
-    for clean, size, modelled in [
-        (picture, (1, 1), True),
-        (picture, (3, 3), True),
-        (volume, (1, 1, 1), False),  # volumes are better without, unless pixels share noise
-        (volume, (1, 1, 3), True),
-    ]:
+    for clean, size in [(picture, (1, 1)), (picture, (3, 3)), (volume, (1, 1, 1)), (volume, (1, 1, 3))]:
         found = of(clean + smooth_noise(clean.shape, 20, size, rng))
-        assert (found.kind, found.usable) == ("gaussian", modelled)
-        assert ("A noise model is used." in paragraph(found)) == modelled
+        assert (found.kind, found.steady, any(found.noise.a)) == ("gaussian", True, False)
     growing = of(data.camera() + np.sqrt(1 + data.camera() / 1100) * smooth_noise((512, 512), 20, (3, 3), rng))
-    assert (growing.kind, growing.correlated, growing.usable) == ("gaussian", True, False)
-    photons = of(poisson_gaussian(picture, 8.0, 0.0, rng))
-    assert not photons.usable and "noise model is used" not in paragraph(photons)
+    assert growing.kind == "gaussian" and growing.noise.correlated and any(growing.noise.a)
+    assert not of(poisson_gaussian(picture, 8.0, 0.0, rng)).steady
 
 
 def test_real_microscopes(data_dir: Path) -> None:
@@ -274,3 +269,27 @@ def test_command_refuses_what_it_cannot_do(tmp_path: Path, run: Run) -> None:
         code, out, err = run("diagnose", *arguments)
         assert (code, out) == (2, "")
         assert message in " ".join(err.split())
+
+
+def test_the_noise_model_has_a_value_for_each_channel(rng: np.random.Generator) -> None:
+    clean = data.camera()[:256, :256].astype(np.float32)
+    image = np.stack([clean + rng.normal(0, 10, clean.shape), poisson_gaussian(clean, 4.0, 0.0, rng), 0 * clean])
+    found = diagnose([image[None]])
+    noise = found.noise
+    gaussian_level, photon_level, _ = noise.sigma
+    assert gaussian_level == pytest.approx(10, rel=0.05)
+    assert photon_level == pytest.approx(np.sqrt(4 * clean.mean()), rel=0.1)
+    assert (noise.a[2], noise.b[2]) == (found.a, found.b)  # the constant channel takes the mean of the others
+    assert noise.mean[:2] == pytest.approx((clean.mean(), clean.mean()), rel=0.02)
+    assert noise.std[0] == pytest.approx(image[0].std(), rel=1e-6)
+    pooled = replace(found, channels=()).noise
+    assert pooled.a == (found.a,) and pooled.sigma == pytest.approx((found.sigma,))
+
+
+@pytest.mark.parametrize("gain", [0.0, 4.0])
+def test_the_description_does_not_say_what_training_does(gain: float, rng: np.random.Generator) -> None:
+    clean = data.camera()
+    found = of(poisson_gaussian(clean, gain, 5.0, rng) if gain else gaussian(clean, 20, rng))
+    text = paragraph(found)
+    assert not {"default", "defaults", "training", "model", "used"} & set(text.lower().replace(".", " ").split())
+    assert f"{found.sigma:.3g} gray values" in text

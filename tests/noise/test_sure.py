@@ -10,9 +10,10 @@ from torch.nn import functional
 from noise2same.config import Config
 from noise2same.data.patches import Batch
 from noise2same.errors import InputError
-from noise2same.methods import Facts
+from noise2same.methods import DataProfile, settings_of
 from noise2same.methods.masking import stratified, surroundings, widened
-from noise2same.methods.noise2same import Noise2Same
+from noise2same.methods.sure import Sure, SureSettings
+from noise2same.noise.model import NoiseModel
 from noise2same.noise.sure import covariance, mean_positive_covariance, perturb
 
 KERNEL = torch.tensor([[0.0, 0.1, 0.0], [0.15, 0.3, 0.25], [0.0, 0.2, 0.0]])
@@ -82,7 +83,6 @@ def test_moving_against_the_noise_pays_nowhere(generator):
 def test_the_loss_is_the_error_against_the_clean_image_but_for_a_constant(generator):
     clean = torch.linspace(-1, 1, 64).expand(256, 1, 64, 64)
     x = clean + 0.5 * torch.randn(clean.shape, generator=generator)
-    config = Config(noise_model="gaussian")
     for width in (0.2, 1.0):
 
         class Blend(nn.Module):
@@ -90,8 +90,8 @@ def test_the_loss_is_the_error_against_the_clean_image_but_for_a_constant(genera
                 return width * x + (1 - width) * linear(x)
 
         f = Blend()
-        facts = Facts(2, 1, sigma=(0.5,))
-        terms = Noise2Same(config, facts)(f, Batch(x), generator)
+        method = Sure(SureSettings(), DataProfile(2, 1, NoiseModel.gaussian(0.5)))
+        terms = method(f, Batch(x), generator)
         error = (f(x) - clean)[..., 1:-1, 1:-1].square().mean().item()
         assert sum(terms.values()).item() - 0.25 == pytest.approx(error, abs=0.03)
 
@@ -111,24 +111,17 @@ def test_shared_noise_is_masked_together(generator):
 @pytest.mark.parametrize(
     ("options", "words"),
     [
-        ({"gain": 2.0}, "gain belongs"),
         ({"noise_model": "gaussian", "gain": 2.0}, "gain belongs"),
         ({"noise_model": "poisson", "sigma": 2.0}, "has no sigma"),
         ({"noise_model": "poisson-gaussian", "gain": 2.0}, "both gain and sigma"),
-        ({"structure": (1, 1, 1)}, "2 numbers"),
-        ({"noise_model": "gaussian", "structure": (0, 1)}, "leave out structure"),
+        ({"noise_extent": (0, 1)}, "does not use noise_extent"),
+        ({"lambda_inv": 2.0}, "sure does not use lambda_inv: leave it out, or use noise2same"),
+        ({"noise_model": "gausian"}, "Did you mean gaussian"),
     ],
 )
 def test_what_cannot_be_said_of_the_noise(options, words):
     with pytest.raises(InputError, match=words):
-        Noise2Same(Config.of(**options), Facts(2, 1, sigma=(0.5,), black=(0.5,)))
-
-
-def test_a_weight_and_a_noise_model_contradict_each_other():
-    with pytest.raises(InputError, match="one of them"):
-        Config.of(noise_model="gaussian", lambda_inv=2.0)
-    with pytest.raises(InputError, match="Did you mean gaussian"):
-        Config.of(noise_model="gausian")
+        settings_of(Sure, Config.of(method="sure", **options))
 
 
 def test_the_variance_of_photon_noise_is_that_half_way(generator):

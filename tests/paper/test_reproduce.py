@@ -11,10 +11,11 @@ import pytest
 from scipy import ndimage
 
 from noise2same.config import Config
-from noise2same.paper.reproduce import WHATS, plan
+from noise2same.paper.reproduce import ARTEFACTS, pack, protocols, render
 from noise2same.paper.reproduce.cost import hours, stand_in
-from noise2same.paper.reproduce.plan import Order
+from noise2same.paper.reproduce.protocols import RunSpec
 from noise2same.paper.reproduce.published import TABLE1, TABLE3, published
+from noise2same.paper.reproduce.store import Store
 from noise2same.paper.reproduce.tables import gap_closed, published_gap
 
 PAPER_GAPS = {"bsd68": 0.875, "hanzi": 0.861, "imagenet": 0.918}
@@ -44,20 +45,20 @@ def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def test_there_is_a_cell_for_every_number_of_the_paper() -> None:
-    rows = plan.table3(Order())
+    rows = protocols.table3(RunSpec())
     for method, scores in TABLE3.items():
         for name in scores:
             dataset = name.split()[0].replace("planaria", "planaria-like")
             assert (dataset, method) in rows, f"{method} on {name}"
-    assert list(plan.table1(Order())) == list(TABLE1)
-    assert all((dataset, plan.BEYOND) in rows for dataset in plan.USUAL)
-    assert len(plan.sigma(Order())) == 40
+    assert list(protocols.table1(RunSpec())) == list(TABLE1)
+    assert all((dataset, "auto") in rows for dataset in protocols.DEFAULT_DATASETS)
+    assert len(protocols.sigma(RunSpec())) == 40
 
 
 @pytest.mark.parametrize("preset", ["cpu", "paper"])
-@pytest.mark.parametrize("what", WHATS)
-def test_names_are_unique_and_settings_are_right(what: str, preset: plan.Preset) -> None:
-    cells = WHATS[what][0](Order(preset)).values()
+@pytest.mark.parametrize("what", ARTEFACTS)
+def test_names_are_unique_and_settings_are_right(what: str, preset: protocols.Preset) -> None:
+    cells = ARTEFACTS[what][0](RunSpec(preset)).values()
     assert len({cell.name for cell in cells}) == len(cells)
     for cell in cells:
         steps, time = hours(cell, preset)
@@ -65,11 +66,20 @@ def test_names_are_unique_and_settings_are_right(what: str, preset: plan.Preset)
 
 
 def test_the_paper_s_settings() -> None:
-    cells = plan.table3(Order("paper"))
-    config = Config.of(**cells["bsd68", "Noise2Same, eq. 6"].settings(stand_in()))
-    assert (config.steps, config.lambda_inv, config.fill, config.features) == (80_000, 0.95, "donut", 96)
-    config = Config.of(**cells["hanzi", "Noise2Same, eq. 6"].settings(stand_in()))
-    assert (config.steps, config.lambda_inv, config.fill, config.batch) == (50_000, 2.0, "gaussian", 64)
+    cells = protocols.table3(RunSpec("paper"))
+    config = Config.of(**cells["bsd68", "Noise2Same"].settings(stand_in()))
+    assert (config.preset, config.method, config.steps, config.features) == ("paper", "noise2same", 80_000, 96)
+    assert (config.method_settings["lambda_inv"], config.method_settings["fill"]) == (0.95, "donut")
+    settings = cells["hanzi", "Noise2Same"].settings(stand_in())
+    assert settings == {"preset": "paper", "steps": 50_000, "method": "noise2same"}
+
+
+def test_rows_are_the_losses_that_they_name() -> None:
+    cells = protocols.table3(RunSpec())
+    methods = {row: cells["bsd68", row].settings(stand_in())["method"] for row in ("Noise2Same", "projected", "auto")}
+    assert methods == {"Noise2Same": "noise2same", "projected": "projected", "auto": "auto"}
+    cell = cells["bsd68", "Noise2Self, noise"].settings(stand_in())
+    assert cell["fill"] == "gaussian" and cell["steps"] == 2000 and not cell["early_stopping"]
 
 
 def test_gaps_as_published() -> None:
@@ -91,11 +101,9 @@ def test_a_table_is_made_once(run, data: Path, tmp_path: Path) -> None:
     page = (tmp_path / "cpu" / "table1.md").read_text()
     assert "26.83" in page and "27.15" in page and "![" in page
     assert (tmp_path / "cpu" / "table1.png").stat().st_size > 10_000
-    figures = json.loads((tmp_path / "cpu" / "table1.json").read_text())
-    assert len(figures["cells"]) == 6 and figures["provenance"]["command"].startswith("noise2same reproduce")
-    blind = figures["cells"]["bsd68-laine"]
-    assert blind["invariance"] < 1e-9 and blind["scores"][""]["n"] == 68
-    assert len(json.loads((tmp_path / "cpu" / "cells" / "bsd68-laine.json").read_text())["summary"]["history"]) >= 1
+    blind = json.loads((tmp_path / "cpu" / "cells" / "bsd68-laine.json").read_text())
+    assert blind["invariance"] < 1e-9 and blind["scores"][""]["n"] == 68 and blind["loss"] == "laine"
+    assert blind["provenance"]["command"].startswith("noise2same reproduce") and blind["summary"]["history"]
     files = {file: file.stat().st_mtime_ns for file in (tmp_path / "cpu" / "cells").iterdir()}
     code, out, err = run(*command)
     assert code == 0 and "6 of 6 cells are done" in err and "26.83" in out
@@ -130,20 +138,59 @@ def test_panels_and_table3_of_one_data_set_with_two_jobs(run, data: Path, tmp_pa
     code, _, err = run("reproduce", "table3", *command, "--jobs", 2)
     assert code == 0, err
     page = (tmp_path / "cpu" / "table3.md").read_text()
-    assert all(method in page for method in plan.REAL) and "100.0%" in page
+    assert all(method in page for method in protocols.REAL_ROWS) and "100.0%" in page
     code, _, err = run("reproduce", "visual", *command)
     assert code == 0 and "9 of 9 cells are done" in err
     assert imageio.imread(tmp_path / "cpu" / "visual-w2s.png").shape[1] > 1000
 
 
 def test_sigma_on_characters(data_dir: Path, font: None, run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(plan, "CHARACTERS", 20)
-    monkeypatch.setattr(plan, "SIGMAS_LOSS", (0.2, 0.5))
+    monkeypatch.setattr(protocols, "CHARACTERS", 20)
+    monkeypatch.setattr(protocols, "SIGMAS_LOSS", (0.2, 0.5))
     code, _, err = run("reproduce", "sigma", "--steps", 2, "--data", data_dir, "--out", tmp_path)
     assert code == 0, err
     first = json.loads((tmp_path / "cpu" / "cells" / "sigma-0.3-loss-0.2.json").read_text())
     second = json.loads((tmp_path / "cpu" / "cells" / "sigma-0.3-loss-0.5.json").read_text())
-    assert second["config"]["lambda_inv"] == pytest.approx(2.5 * first["config"]["lambda_inv"])
+    assert second["settings"]["lambda_inv"] == pytest.approx(2.5 * first["settings"]["lambda_inv"])
+
+
+@pytest.fixture
+def committed(tmp_path: Path) -> Store:
+    """A copy of the committed figures, without the pages and pictures."""
+    folder = Path(__file__).parents[2] / "docs" / "results"
+    if not (folder / "cpu.json").exists():
+        pytest.skip("needs the committed results, which the source distribution does not have")
+    (tmp_path / "cpu.json").write_bytes((folder / "cpu.json").read_bytes())
+    return Store(tmp_path / "cpu")
+
+
+def test_the_committed_pages_are_those_of_the_compact_file(committed: Store) -> None:
+    pages = Path(__file__).parents[2] / "docs" / "results" / "cpu"
+    for what in set(ARTEFACTS) - {"visual"}:  # which shows pictures that the file does not have
+        page = render(what, committed, RunSpec())
+        assert page.read_text() == (pages / page.name).read_text()
+        assert (pages / f"{what}.png").exists()
+
+
+def test_a_packed_cell_is_done(committed: Store, run) -> None:
+    code, out, err = run("reproduce", "table1", "--out", committed.folder.parent)
+    assert code == 0 and "6 of 6 cells are done" in err and "26.83" in out
+
+
+def test_packing_keeps_the_figures(committed: Store, tmp_path: Path) -> None:
+    committed.cells.mkdir(parents=True)
+    cell = committed.read("bound") | {"invariance": 1 / 3, "examples": [30.123456789]}
+    points = [point | {"invariance": 0.5} for point in cell["summary"]["history"]]
+    summary = cell["summary"] | {"history": points}
+    (committed.cells / "bound.json").write_text(json.dumps(cell | {"summary": summary}))
+    other = committed.read("bsd68-auto")
+    packed = Store(pack(committed.folder).with_suffix(""))
+    (committed.cells / "bound.json").unlink()
+    found = packed.read("bound")
+    assert found["invariance"] == 0.333333 and found["examples"] == [30.1235]
+    assert found["summary"] == cell["summary"]  # the history without its loss terms
+    assert packed.read("bsd68-auto") == other and list(packed) == list(committed)
+    assert len(packed.file.read_text().splitlines()) == len(list(packed)) + 2
 
 
 def test_a_plan_costs_nothing(run, tmp_path: Path) -> None:

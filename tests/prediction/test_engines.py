@@ -18,16 +18,7 @@ from noise2same import train
 from noise2same.device import precision
 from noise2same.networks.blindspot import BlindSpot
 from noise2same.networks.unet import UNet
-from noise2same.prediction.engines import (
-    WORTH_COMPILING,
-    Compiled,
-    Half,
-    OpenVINO,
-    choose,
-    folded,
-    import_openvino,
-    ready,
-)
+from noise2same.prediction.engines import Half, OpenVINO, folded, import_openvino, prepare_for_inference
 
 if find_spec("openvino") is None:
     pytest.skip("needs OpenVINO", allow_module_level=True)
@@ -50,7 +41,7 @@ def trained(dims, channels=1, **kind):
 @torch.inference_mode()
 def test_engines_agree_on_any_size(kind, channels, shape):
     network = trained(len(shape), channels, **kind)
-    fast, plain = ready(network, CPU), folded(network)
+    fast, plain = prepare_for_inference(network, CPU), folded(network)
     assert isinstance(fast, OpenVINO)
     for count in (1, 3):
         x = torch.randn(count, channels, *shape)
@@ -59,7 +50,7 @@ def test_engines_agree_on_any_size(kind, channels, shape):
 
 def test_without_openvino_pytorch_predicts(monkeypatch):
     monkeypatch.setitem(sys.modules, "openvino", None)
-    assert isinstance(ready(trained(2), CPU), UNet)
+    assert isinstance(prepare_for_inference(trained(2), CPU), UNet)
 
 
 @torch.inference_mode()
@@ -70,7 +61,7 @@ def test_when_it_fails_pytorch_predicts_with_a_warning(monkeypatch):
     monkeypatch.setattr(openvino.Core, "compile_model", fail)
     network = trained(2)
     with pytest.warns(UserWarning, match="OpenVINO cannot run this network .no such operation.; PyTorch does"):
-        copy = ready(network, CPU)
+        copy = prepare_for_inference(network, CPU)
     x = torch.randn(1, 1, 32, 32)
     torch.testing.assert_close(copy(x), folded(network)(x))
 
@@ -78,15 +69,7 @@ def test_when_it_fails_pytorch_predicts_with_a_warning(monkeypatch):
 def test_a_network_of_another_kind_stays_with_pytorch():
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        assert isinstance(ready(BlindSpot(2, 1, 1, features=4, levels=2), CPU), BlindSpot)
-
-
-def test_a_gpu_predicts_in_half_precision_and_compiles_for_much_work():
-    cuda, network = torch.device("cuda"), trained(2)
-    assert choose(network, cuda, 2048**2) is Half
-    assert choose(network, cuda, WORTH_COMPILING) is Compiled
-    assert choose(BlindSpot(2, 1, 1, features=4, levels=2), cuda, WORTH_COMPILING) is None
-    assert choose(network, torch.device("mps"), WORTH_COMPILING) is None
+        assert isinstance(prepare_for_inference(BlindSpot(2, 1, 1, features=4, levels=2), CPU), BlindSpot)
 
 
 @pytest.mark.parametrize(("capability", "expected"), [((8, 0), "bf16-mixed"), ((7, 5), "32-true")])
@@ -106,32 +89,41 @@ def test_half_precision_agrees_to_a_thousandth_of_the_range():
     assert (half - plain(x)).abs().max() < 1e-3 * (x.max() - x.min())
 
 
-@torch.inference_mode()
-@without_onednn
-@pytest.mark.parametrize("fails", [False, True])
-def test_when_it_does_not_compile_the_result_is_the_same_after_one_warning(monkeypatch, fails):
-    class Broken(torch.nn.Module):
-        def forward(self, x):
-            raise RuntimeError("no compiler")
-
-    monkeypatch.setattr(torch, "compile", lambda network, dynamic: Broken() if fails else network)
-    plain, x = folded(trained(2)), torch.randn(1, 1, 32, 32)
-    compiled = Compiled(plain)
-    with warnings.catch_warnings(record=True) as told:
-        warnings.simplefilter("always")
-        results = [compiled(x) for _ in range(2)]
-    assert [str(one.message) for one in told] == fails * [
-        "torch.compile cannot run this network (no compiler); PyTorch does, slower."
-    ]
-    assert all(torch.equal(result, Half(plain)(x)) for result in results)
-
-
 def test_training_further_changes_what_is_predicted():
     image = data.camera()[200:264, 200:264] + np.random.default_rng(0).normal(0, 25, (64, 64)).astype(np.float32)
     model = train(image, steps=20, features=4, batch=2, patch=32, progress=False)
     before = model.denoise(image)
     model.fit(image, resume=True, progress=False)
     assert not np.array_equal(model.denoise(image), before)
+
+
+OUT_OF_MEMORY = """
+import resource
+import numpy as np, torch
+from noise2same.networks.unet import UNet
+from noise2same.prediction import predict
+from noise2same.prediction.engines import OpenVINO, folded
+from noise2same.data.normalize import Normalization
+
+torch.set_num_threads(1)
+torch.manual_seed(0)
+network = OpenVINO(folded(UNet(3, 1, features=16, levels=3, block="plain")))
+image, unit = np.random.default_rng(0).normal(size=(64, 128, 128)).astype("float32"), Normalization((0.0,), (1.0,))
+whole, cut, counts = np.zeros_like(image), np.zeros_like(image), []
+predict.predict(network, image, "ZYX", whole, normalization=unit)
+network = OpenVINO(network.network)
+used = int(next(line for line in open("/proc/self/status") if line.startswith("VmSize")).split()[1]) * 1024
+resource.setrlimit(resource.RLIMIT_AS, (used + 250 * 2**20,) * 2)
+predict.predict(network, image, "ZYX", cut, normalization=unit, on_block=lambda done, total: counts.append(total))
+print(counts[-1], abs(cut - whole).max() < 1e-5 * np.ptp(whole))
+"""
+
+
+@pytest.mark.skipif(not os.path.exists("/proc/self/status"), reason="needs Linux to limit memory")
+def test_when_openvino_runs_out_of_memory_blocks_are_halved():
+    done = subprocess.run([sys.executable, "-c", OUT_OF_MEMORY], capture_output=True, text=True)
+    count, same = done.stdout.split() or [0, done.stderr]
+    assert int(count) > 1 and same == "True"
 
 
 RECORDING = """
@@ -151,7 +143,7 @@ image = np.random.default_rng(0).normal(100, 20, (48, 48)).astype("float32")
 model = n2s.train(image, steps=2, features=4, batch=2, patch=32, progress=False)
 model.denoise(image)
 model.report("page.html", image)
-print(type(model._prepared).__name__)
+print(type(model._prepared[1]).__name__)
 """
 
 

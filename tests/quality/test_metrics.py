@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import json
+from pathlib import Path
+
 import numpy as np
 import pytest
+from scipy.ndimage import gaussian_filter
 from skimage import data
 from skimage.metrics import peak_signal_noise_ratio, structural_similarity
 
@@ -142,3 +146,16 @@ def test_images_that_must_not_be_swapped_are_given_by_name(measure, camera: np.n
     with pytest.raises(TypeError):
         measure(camera, truth=noisy)
     measure(prediction=noisy, truth=camera)
+
+
+def test_the_command_line_takes_the_prediction_first(run, camera: np.ndarray, tmp_path: Path) -> None:
+    """As `evaluate(prediction=..., truth=...)`; measures with a fit differ if the two are swapped (U12)."""
+    blurred = 0.5 * gaussian_filter(camera.astype(np.float32), 3)
+    np.save(tmp_path / "ours.npy", blurred)
+    np.save(tmp_path / "truth.npy", camera.astype(np.float32))
+    code, out, _ = run("evaluate", tmp_path / "ours.npy", tmp_path / "truth.npy", "--range", 255, "--json")
+    assert code == 0
+    wanted = evaluate(prediction=blurred, truth=camera, data_range=255)
+    assert json.loads(out)["mean"] == pytest.approx(wanted, abs=1e-3)
+    swapped = evaluate(prediction=camera, truth=blurred, data_range=255)
+    assert abs(swapped["psnr_affine"] - wanted["psnr_affine"]) > 1

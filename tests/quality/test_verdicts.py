@@ -8,11 +8,13 @@ from pathlib import Path
 import imageio.v3 as imageio
 import numpy as np
 import pytest
+from scipy.ndimage import gaussian_filter
 from skimage import data
 
 from noise2same import Config, Denoiser
 from noise2same.errors import InputError
 from noise2same.noise.synthetic import gaussian
+from noise2same.quality.checks import WORDS
 
 CLEAN = data.coins()[:256, :256].astype(np.float32)
 NOISY = gaussian(CLEAN, 25, np.random.default_rng(0))
@@ -37,7 +39,8 @@ def test_denoise_ends_with_a_verdict_and_a_report(run) -> None:
     )
     assert result["noise"]["kind"] == "gaussian" and result["noise"]["sigma"] == pytest.approx(25, rel=0.05)
     page = Path("page.html").read_text()
-    assert "noisy.npy" in page and "denoise" in page and "learning" in page
+    assert "noisy.npy" in page and "denoise" in page and "weight of the invariance term" in page
+    assert "lambda" not in page
 
 
 def test_a_poor_result_is_not_trusted(run) -> None:
@@ -96,8 +99,30 @@ def test_the_middle_of_a_large_image_is_looked_at(run) -> None:
 
 def test_volumes_films_and_channels(run) -> None:
     rng = np.random.default_rng(0)
-    np.save("film.npy", rng.normal(100, 20, (2, 2, 8, 40, 48)).astype(np.float32))
+    film = rng.normal(100, 20, (2, 2, 8, 48, 64)).astype(np.float32)
+    np.save("film.npy", film)
     code, out, _ = run(
         "denoise", "film.npy", "-o", "out.npy", "--axes", "TCZYX", "--steps", 2, "--report", "p.html", "--json"
     )
-    assert code == 0 and json.loads(out)["results"][0]["verdict"]["word"] in ("trust", "check", "do not trust")
+    assert code == 0
+    (result,) = json.loads(out)["results"]
+    assert result["frames"].keys() == {"time point 1", "time point 2"}
+    assert result["verdict"]["word"] == max(result["frames"].values(), key=WORDS.index)
+    assert any(frame in result["verdict"]["reason"] for frame in result["frames"])
+    assert "the worst of the 2 that were judged" in Path("p.html").read_text()
+
+    good = gaussian_filter(film[0], (0, 0, 3, 3))
+    np.save("half.npy", np.stack([good, film[1]]))  # the second volume is not denoised
+    code, out, _ = run("evaluate", "half.npy", "--noisy", "film.npy", "--axes", "TCZYX", "--json")
+    figures = json.loads(out)["half.npy"]
+    assert code == 0
+    assert figures["frames"] == {"time point 1": "trust", "time point 2": "do not trust"}
+    assert figures["verdict"]["word"] == "do not trust" and "time point 2" in figures["verdict"]["reason"]
+
+
+def test_the_verdict_can_be_left_out(run) -> None:
+    code, out, err = run("denoise", "noisy.npy", "-o", "out.npy", "--minutes", 0, "--no-verdict", "--json")
+    assert code == 0 and json.loads(out)["results"] == [{"output": "out.npy"}]
+    assert not any(f"{word.capitalize()}: " in err for word in WORDS)
+    code, _, err = run("denoise", "noisy.npy", "-o", "o.npy", "--minutes", 0, "--no-verdict", "--report", "p.html")
+    assert code == 2 and "--no-verdict" in err and not Path("o.npy").exists()

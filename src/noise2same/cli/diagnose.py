@@ -49,7 +49,7 @@ def diagnose(
 def _diagnose_files(files: list[Path], axes: str | None) -> Diagnosis:
     """One diagnosis of all files, which should have been recorded alike."""
     from noise2same import io
-    from noise2same.data.training_data import read_boxes
+    from noise2same.data.sampling import read_boxes
     from noise2same.noise.diagnose import diagnose
 
     boxes = read_boxes(io.open_images(list(files), axes), MAX_VALUES)

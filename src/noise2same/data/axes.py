@@ -7,61 +7,30 @@ three-dimensional.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from itertools import product
-from typing import Any
+from math import prod
+from typing import Any, overload
 
 import numpy as np
 from numpy.typing import NDArray
 
-from noise2same.errors import InputError
+from noise2same.io.axes import LETTERS, check, guess
+from noise2same.io.image import Sliceable
 
-LETTERS = "STCZYX"
+__all__ = [
+    "LETTERS",
+    "SAMPLES",
+    "Sample",
+    "Samples",
+    "channels",
+    "check",
+    "from_network",
+    "guess",
+    "samples",
+    "spatial",
+    "to_network",
+]
+
 SAMPLES = "ST"
-
-
-def check(axes: str, shape: tuple[int, ...], *, name: str = "the array") -> str:
-    """Return `axes` in capitals if it describes an array of this shape; say what does not fit otherwise.
-
-    Parameters
-    ----------
-    axes : str
-        One letter per dimension, of S, T, C, Z, Y and X, each at most once; Y and X are required.
-    shape : tuple of int
-        Shape of the array to be described.
-    name : str
-        What to call the array in an error, usually its file.
-    """
-    axes = axes.upper()
-    unknown = sorted(set(axes) - set(LETTERS))
-    if unknown:
-        raise InputError(f"{name}: axes '{axes}' has the unknown letter {unknown[0]!r}; use S, T, C, Z, Y and X.")
-    if len(set(axes)) != len(axes):
-        raise InputError(f"{name}: axes '{axes}' names a letter twice.")
-    if not {"Y", "X"} <= set(axes):
-        raise InputError(f"{name}: axes '{axes}' must contain both Y and X.")
-    if len(axes) != len(shape):
-        raise InputError(f"{name}: axes '{axes}' has {len(axes)} letters but the data has shape {shape}.")
-    if 0 in shape:
-        raise InputError(f"{name} is empty: its shape is {shape}.")
-    return axes
-
-
-def guess(shape: tuple[int, ...], *, name: str = "the array") -> str:
-    """Axes of an array that carries no metadata, where only one reading is sensible.
-
-    Two dimensions are YX, and a last dimension of 3 or 4 behind two long ones is colour (YXC). Anything else could be a
-    volume, a time series or separate images, so it is asked for.
-    """
-    if len(shape) == 2:
-        return "YX"
-    if len(shape) == 3 and shape[2] in (3, 4) and min(shape[:2]) >= 16:
-        return "YXC"
-    hints = {
-        3: "'ZYX' (a volume), 'SYX' (separate images), 'TYX' (a time series) or 'CYX' (channels)",
-        4: "'TZYX', 'CZYX', 'SYXC' or another order",
-    }
-    hint = hints.get(len(shape), "one letter of S, T, C, Z, Y and X per dimension")
-    raise InputError(f"{name} has shape {shape} and does not say what its axes are: pass axes, such as {hint}.")
 
 
 def spatial(axes: str) -> str:
@@ -109,7 +78,7 @@ class Sample:
         Position of the image along S and T.
     """
 
-    def __init__(self, array: Any, axes: str, index: dict[str, int]) -> None:
+    def __init__(self, array: Sliceable, axes: str, index: dict[str, int]) -> None:
         self.array, self.axes, self.index = array, axes, index
         self.size = tuple(array.shape[axes.index(letter)] for letter in spatial(axes))
 
@@ -118,10 +87,11 @@ class Sample:
         return to_network(np.asarray(self.array[self._slices(region)]), self.axes)
 
     def write(self, pixels: NDArray[Any], *region: slice) -> None:
-        """Put pixels where `read` takes them from."""
+        """Put pixels where `read` takes them from, in an array that can be written to."""
+        out: Any = self.array
         where = self._slices(region)
         shape = tuple(len(range(*cut.indices(n))) for cut, n in zip(where, self.array.shape, strict=True))
-        self.array[where] = from_network(pixels, self.axes, shape)
+        out[where] = from_network(pixels, self.axes, shape)
 
     def _slices(self, region: Sequence[slice]) -> tuple[slice, ...]:
         cuts = {letter: slice(index, index + 1) for letter, index in self.index.items()}
@@ -129,11 +99,38 @@ class Sample:
         return tuple(cuts.get(letter, slice(None)) for letter in self.axes)
 
 
-def samples(array: Any, axes: str) -> list[Sample]:
-    """All independent images of an array, in order."""
-    letters = [letter for letter in SAMPLES if letter in axes]
-    indices = product(*(range(array.shape[axes.index(letter)]) for letter in letters))
-    return [Sample(array, axes, dict(zip(letters, index, strict=True))) for index in indices]
+class Samples(Sequence[Sample]):
+    """All independent images of an array, in order; each is made when it is asked for, as there may be billions."""
+
+    def __init__(self, array: Sliceable, axes: str) -> None:
+        self._array, self._axes = array, axes
+        self._lengths = {letter: array.shape[axes.index(letter)] for letter in SAMPLES if letter in axes}
+
+    def __len__(self) -> int:
+        return prod(self._lengths.values())
+
+    @overload
+    def __getitem__(self, index: int) -> Sample: ...
+    @overload
+    def __getitem__(self, index: slice) -> list[Sample]: ...
+    def __getitem__(self, index: int | slice) -> Sample | list[Sample]:
+        chosen = range(len(self))[index]  # raises IndexError, which ends a loop
+        if isinstance(chosen, range):
+            return [self[i] for i in chosen]
+        place = np.unravel_index(chosen, tuple(self._lengths.values())) if self._lengths else ()
+        return Sample(self._array, self._axes, dict(zip(self._lengths, map(int, place), strict=True)))
+
+
+def samples(array: Sliceable, axes: str) -> Samples:
+    """All independent images of an array, in order.
+
+    Examples
+    --------
+    >>> film = np.zeros((2, 3, 32, 32))
+    >>> [sample.index for sample in samples(film, "STYX")][:2]
+    [{'S': 0, 'T': 0}, {'S': 0, 'T': 1}]
+    """
+    return Samples(array, axes)
 
 
 def _network_order(axes: str) -> str:

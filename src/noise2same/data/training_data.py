@@ -4,25 +4,22 @@ from __future__ import annotations
 
 import math
 import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import product
 from typing import Any, Literal
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from noise2same.data import axes as ax
 from noise2same.data.normalize import Normalization, fill_invalid
 from noise2same.data.patches import Patches
+from noise2same.data.sampling import read_boxes
 from noise2same.errors import InputError
 from noise2same.io import Image
 
 MAX_VALUES = 2**27
 """Of larger training sets, evenly spread boxes with about this many values are read: 2.5 GB in all while training."""
-BOX = {2: (256, 4096), 3: (32, 256, 256)}
-"""Largest box, ([Z,] Y, X)."""
 
 
 @dataclass(frozen=True)
@@ -126,26 +123,6 @@ def _finite(boxes: list[NDArray[Any]]) -> tuple[list[NDArray[Any]], list[NDArray
     filled, masks = zip(*map(fill_invalid, boxes), strict=True)
     finite = [np.broadcast_to(True, box.shape) if ok is None else ok for box, ok in zip(boxes, masks, strict=True)]
     return list(filled), finite
-
-
-def read_boxes(images: list[Image], limit: int) -> list[NDArray[Any]]:
-    """Read all images as (1, C, [Z,] Y, X) or, of more than `limit` values, evenly spread boxes of them."""
-    samples = [sample for image in images for sample in ax.samples(image.data, image.axes)]
-    share = limit / sum(math.prod(image.shape) for image in images)
-    if share >= 1:
-        return [sample.read() for sample in samples]
-    places = [(sample, corner) for sample in samples for corner in _corners(sample.size)]
-    chosen = np.linspace(0, len(places) - 1, max(1, int(share * len(places)))).round().astype(int)
-    return [_box(*places[i]) for i in chosen]
-
-
-def _corners(size: Sequence[int]) -> Iterator[tuple[int, ...]]:
-    """Where the boxes of an image begin, ([Z,] Y, X)."""
-    return product(*(range(0, length, side) for length, side in zip(size, BOX[len(size)], strict=True)))
-
-
-def _box(sample: ax.Sample, corner: Sequence[int]) -> NDArray[Any]:
-    return sample.read(*(slice(at, at + side) for at, side in zip(corner, BOX[len(corner)], strict=True)))
 
 
 def _tensors(arrays: Sequence[NDArray[Any]]) -> list[torch.Tensor]:

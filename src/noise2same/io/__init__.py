@@ -12,17 +12,21 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from noise2same.data import axes as ax
 from noise2same.errors import InputError
-from noise2same.io import formats
-from noise2same.io.formats import supported
-from noise2same.io.image import Image, Pieces, dtype_of
-from noise2same.io.paths import check_apart, check_output, check_place, find, output_name, pair, replacing, some, stem
+from noise2same.files import replacing
+from noise2same.io import axes as ax
+from noise2same.io import formats, units
+from noise2same.io.formats import Format, supported
+from noise2same.io.image import Decoded, Image, Pieces, Sliceable, dtype_of, unreadable
+from noise2same.io.paths import check_apart, check_output, check_place, find, output_name, pair, some, stem
 
 __all__ = [
+    "Decoded",
+    "Format",
     "Image",
     "Input",
     "Pieces",
+    "Sliceable",
     "check_apart",
     "check_output",
     "check_place",
@@ -34,10 +38,10 @@ __all__ = [
     "output_name",
     "pair",
     "read",
-    "replacing",
     "stem",
     "supported",
     "wrap",
+    "write_grid",
 ]
 
 Input = str | os.PathLike[str] | NDArray[Any] | Image
@@ -45,7 +49,7 @@ Input = str | os.PathLike[str] | NDArray[Any] | Image
 
 
 def read(path: str | os.PathLike[str], axes: str | None = None, *, fallback: str | None = None) -> Image:
-    """Read an image: at once if it is small, piece by piece when indexed if it is large.
+    """Open an image. Its pixels are read when they are first indexed: at once or, if there are many, piece by piece.
 
     Parameters
     ----------
@@ -62,16 +66,13 @@ def read(path: str | os.PathLike[str], axes: str | None = None, *, fallback: str
         raise InputError(f"{path} does not exist; check its name and folder.")
     if path.is_dir() and not formats.is_zarr(path):
         raise InputError(f"{path} is a folder, not an image; name a file inside it.")
-    module = formats.module_of(path, reading=True)
+    file_format = formats.format_of(path, reading=True)
     try:
-        image: Image = module.read(path)
+        image = file_format.read(path)
     except InputError:
         raise
-    except PermissionError as error:
-        raise InputError(f"{path} cannot be read: no permission.") from error
     except Exception as error:  # readers raise anything on damaged files
-        reason = " ".join(str(error).split())[:120] or type(error).__name__
-        raise InputError(f"{path} is truncated or corrupt ({reason}); copy or export it again.") from error
+        raise unreadable(path, error) from error
     return _described(image, axes, fallback, str(path))
 
 
@@ -92,8 +93,8 @@ def _described(image: Image, axes: str | None, fallback: str | None, name: str) 
     if not axes and fallback and len(fallback) == len(image.shape):
         axes = fallback
     axes = ax.check(axes or ax.guess(image.shape, name=name), image.shape, name=name)
-    sizes = {letter: float(size) for letter, size in image.pixel_size.items() if letter in axes}
-    unit = image.unit if set(sizes) & set("ZYX") else ""
+    sizes = units.checked(image.pixel_size, axes, name=name)
+    unit = str(image.unit) if set(sizes) & set("ZYX") else ""
     return replace(image, axes=axes, pixel_size=sizes, unit=unit)
 
 
@@ -163,8 +164,16 @@ def create(path: str | os.PathLike[str], like: Image, dtype: Any = None) -> Iter
     """
     path = Path(path).expanduser()
     kind = np.dtype(like.dtype if dtype is None else dtype).newbyteorder("=")
-    module = formats.module_of(path)
-    module.check(path, like, kind)
+    file_format = formats.format_of(path)
+    file_format.check(path, like, kind)
     check_place(path)
-    with replacing(path) as temporary, module.create(temporary, like, kind) as out:
+    with replacing(path) as temporary, file_format.create(temporary, like, kind) as out:
         yield out
+
+
+def write_grid(out: Sliceable) -> tuple[int, ...] | None:
+    """Shape of the parts of what `create` yields that are written at once: shards or else chunks; None if any can be.
+
+    To fill such a part in several steps is to read, decode, encode and write it that often.
+    """
+    return getattr(out, "shards", None) or getattr(out, "chunks", None)

@@ -1,21 +1,30 @@
-"""The registry of formats: which file suffix is read and written by which module of this folder.
+"""The registry of formats: which file suffix is read and written by what.
 
-A format is a module with `read(path) -> Image` (axes '' where the file does not tell), `check(path, like, dtype)`,
-which raises InputError for what the format cannot hold (`like` is None before the pixels are known), and the context
-manager `create(path, like, dtype)`. Modules are imported on first use: their libraries are slow to load.
+Each format of ours is a module of this folder, imported on first use: their libraries are slow to load. Other packages
+add theirs by an entry point of the group 'noise2same.formats', whose name is a suffix and whose value is a `Format`::
+
+    [project.entry-points."noise2same.formats"]
+    ".fits" = "astro_formats:FITS"
+    ".fits.gz" = "astro_formats:FITS"
 """
 
 from __future__ import annotations
 
 import os
+from contextlib import AbstractContextManager
+from functools import cache
 from importlib import import_module
+from importlib.metadata import EntryPoint, entry_points
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any, Protocol, cast
+
+import numpy as np
 
 from noise2same.errors import InputError
 from noise2same.io import foreign
+from noise2same.io.image import Image
 
-FORMATS = {
+BUILT_IN = {
     ".tif": "tiff",
     ".tiff": "tiff",
     ".png": "png",
@@ -24,7 +33,58 @@ FORMATS = {
     ".npy": "npy",
     ".zarr": "ome_zarr",
 }
-READ_ONLY = (".jpg", ".jpeg")
+
+
+class Format(Protocol):
+    """How files of one format are read and written: an object, or a module with these names."""
+
+    @property
+    def suffixes(self) -> tuple[str, ...]:
+        """Ends of the names of its files, in small letters: ('.tif', '.tiff') or ('.fits', '.fits.gz')."""
+
+    @property
+    def default_output(self) -> str:
+        """Suffix of a result that is made from such a file, where the format is only read; '' where it is written."""
+
+    def read(self, path: Path, /) -> Image:
+        """Open a file: look at its metadata, and leave the pixels for when they are indexed.
+
+        The axes are '' if the file does not say what they are. Whatever is raised on a damaged file becomes a sentence.
+        """
+
+    def check(self, path: Path, like: Image | None, dtype: np.dtype[Any], /) -> None:
+        """Raise InputError if `path` cannot hold an image like this; None stands for one not known yet."""
+
+    def create(self, path: Path, like: Image, dtype: np.dtype[Any], /) -> AbstractContextManager[Any]:
+        """Context manager that yields an array to fill, and leaves the whole file at its end.
+
+        The array has the shape of `like` and can be assigned to in parts. The file has its axes, pixel size and unit.
+        """
+
+
+if TYPE_CHECKING:
+    from noise2same.io import jpeg, npy, ome_zarr, png, tiff
+
+    _CHECKED: list[Format] = [jpeg, npy, ome_zarr, png, tiff]  # mypy holds our modules to the protocol
+
+
+@cache
+def _added() -> dict[str, EntryPoint]:
+    """Entry points of other packages by suffix. Those for a suffix of ours are not asked."""
+    points = {point.name.lower(): point for point in entry_points(group="noise2same.formats")}
+    return {suffix: point for suffix, point in points.items() if suffix not in BUILT_IN}
+
+
+def suffixes() -> tuple[str, ...]:
+    """All suffixes that can be read."""
+    return (*BUILT_IN, *_added())
+
+
+def suffix_of(path: Path) -> str:
+    """The end of a name by which its format is known, as it is spelled there: the longest that fits, or ''."""
+    name = path.name.lower()
+    fitting = [suffix for suffix in suffixes() if name.endswith(suffix) and name != suffix]
+    return path.name[-len(max(fitting, key=len)) :] if fitting else ""
 
 
 def has_zarr_files(path: Path) -> bool:
@@ -39,13 +99,28 @@ def is_zarr(path: Path) -> bool:
 
 def supported(path: Path) -> bool:
     """Whether there is a reader for this name."""
-    return path.suffix.lower() in FORMATS or is_zarr(path)
+    return bool(suffix_of(path)) or is_zarr(path)
 
 
-def module_of(path: Path, *, reading: bool = False) -> Any:
-    """The module that reads and writes a path, by its suffix. The error for a file to read says how to export it."""
-    if not supported(path):
+def format_of(path: Path, *, reading: bool = False) -> Format:
+    """What reads and writes a path, by its suffix. The error for a file to read says how to export it."""
+    suffix = suffix_of(path).lower() or (".zarr" if is_zarr(path) else "")
+    if not suffix:
         kind = foreign.suffix(path)
-        step = (foreign.advice(kind) if reading else "") or f"use one of {', '.join(FORMATS)}"
+        step = (foreign.advice(kind) if reading else "") or f"use one of {', '.join(suffixes())}"
         raise InputError(f"{path}: the format '{kind}' is not supported; {step}.")
-    return import_module(f"noise2same.io.{FORMATS['.zarr' if is_zarr(path) else path.suffix.lower()]}")
+    if suffix in BUILT_IN:
+        return cast(Format, import_module(f"noise2same.io.{BUILT_IN[suffix]}"))
+    return _load(suffix, _added()[suffix])
+
+
+def _load(suffix: str, point: EntryPoint) -> Format:
+    package = point.dist.name if point.dist else point.module
+    try:
+        found: Format = point.load()
+        known = suffix in found.suffixes
+    except Exception as error:  # anything from a package of others
+        raise InputError(f"The package {package}, which reads '{suffix}', cannot be used: {error}.") from error
+    if not known:
+        raise InputError(f"The package {package} says it reads '{suffix}', but its format has only {found.suffixes}.")
+    return found

@@ -2,13 +2,28 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from threading import Lock
+from typing import Any, Protocol
 
 import numpy as np
+from numpy.typing import NDArray
 
 from noise2same.errors import InputError
+
+
+class Sliceable(Protocol):
+    """Pixels that are read by slicing: a NumPy array, a memory map, a Zarr array, `Pieces` or `Decoded`."""
+
+    @property
+    def shape(self) -> tuple[int, ...]: ...
+    @property
+    def dtype(self) -> np.dtype[Any]: ...
+    @property
+    def ndim(self) -> int: ...
+    def __getitem__(self, key: Any, /) -> Any: ...
 
 
 @dataclass(frozen=True)
@@ -17,8 +32,8 @@ class Image:
 
     Parameters
     ----------
-    data : numpy.ndarray or Pieces
-        The pixels; `Pieces` and memory maps are read from disk when they are indexed.
+    data : Sliceable
+        The pixels: an array, or what is read from disk when it is indexed, such as `Decoded` and `Pieces`.
     axes : str
         One letter of 'STCZYX' per dimension of `data`.
     pixel_size : dict
@@ -33,7 +48,7 @@ class Image:
         Further images in the same file, which are not read.
     """
 
-    data: Any
+    data: Sliceable
     axes: str
     pixel_size: dict[str, float] = field(default_factory=dict)
     unit: str = ""
@@ -54,28 +69,120 @@ class Image:
     def dtype(self) -> np.dtype[Any]:
         return np.dtype(self.data.dtype)
 
+    def forget(self) -> None:
+        """Free the memory of decoded pixels; they are decoded again when they are needed."""
+        if isinstance(self.data, Decoded | Part):
+            self.data.forget()
 
-class Pieces:
-    """An array on disk whose parts are read, in native byte order, when it is indexed."""
 
-    def __init__(self, source: Any, path: Path) -> None:
-        self._source = source
-        self._path = path
-        self.shape: tuple[int, ...] = tuple(source.shape)
+class _OnDisk:
+    """Shape and type of pixels in a file, in native byte order, whose values are read when it is indexed."""
+
+    def __init__(self, shape: tuple[int, ...], dtype: Any) -> None:
+        self.shape = tuple(int(length) for length in shape)
         self.ndim = len(self.shape)
-        self.dtype: np.dtype[Any] = np.dtype(source.dtype).newbyteorder("=")
+        self.dtype: np.dtype[Any] = np.dtype(dtype).newbyteorder("=")
 
-    def __getitem__(self, key: Any) -> np.ndarray[Any, Any]:
+    def __getitem__(self, key: Any) -> NDArray[Any]:
+        raise NotImplementedError
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> NDArray[Any]:
+        return np.array(self[...], dtype=dtype, copy=copy)
+
+
+class Pieces(_OnDisk):
+    """An array on disk of which each part is read again whenever it is indexed, for what is too large to keep."""
+
+    def __init__(self, source: Sliceable, path: Path) -> None:
+        super().__init__(source.shape, source.dtype)
+        self._source, self._path = source, path
+
+    def __getitem__(self, key: Any) -> NDArray[Any]:
         try:
             piece = np.asarray(self._source[key])
-        except IndexError:
+        except (IndexError, MemoryError):
             raise
         except Exception as error:  # readers raise anything on damaged data
             raise InputError(f"{self._path} is damaged: a part of its pixels cannot be read ({error}).") from error
         return piece.astype(self.dtype, copy=False)
 
-    def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray[Any, Any]:
-        return np.asarray(self[...], dtype=dtype)
+
+class Decoded(_OnDisk):
+    """An array that is decoded whole when it is first indexed, and then kept until `forget`.
+
+    Parameters
+    ----------
+    path : Path
+        The file.
+    shape, dtype : tuple of int, dtype
+        What its header says of its pixels.
+    decode : callable
+        Takes the path and returns the pixels.
+    """
+
+    def __init__(self, path: Path, shape: tuple[int, ...], dtype: Any, decode: Callable[[Path], NDArray[Any]]) -> None:
+        super().__init__(shape, dtype)
+        self._path, self._decode = path, decode
+        self._pixels: NDArray[Any] | None = None
+        self._lock = Lock()
+
+    def __reduce__(self) -> tuple[Any, ...]:  # another process decodes the file itself
+        return Decoded, (self._path, self.shape, self.dtype, self._decode)
+
+    def __getitem__(self, key: Any) -> NDArray[Any]:
+        with self._lock:
+            if self._pixels is None:
+                self._pixels = self._decoded()
+            pixels = self._pixels
+        return pixels[key]
+
+    def _decoded(self) -> NDArray[Any]:
+        try:
+            pixels = self._decode(self._path).astype(self.dtype, copy=False)
+        except InputError:
+            raise
+        except Exception as error:
+            raise unreadable(self._path, error) from error
+        if pixels.shape != self.shape:
+            raise InputError(f"{self._path} has changed since it was opened, or is corrupt; open it again.")
+        return pixels
+
+    def forget(self) -> None:
+        """Free the memory of the pixels; they are decoded again when they are needed."""
+        self._pixels = None
+
+
+class Part(_OnDisk):
+    """Some of the samples of each pixel, along the last axis of `whole`: its colors without alpha, or alpha alone."""
+
+    def __init__(self, whole: Decoded | Pieces, samples: slice | int) -> None:
+        rest = () if isinstance(samples, int) else (len(range(whole.shape[-1])[samples]),)
+        super().__init__((*whole.shape[:-1], *rest), whole.dtype)
+        self._whole, self._samples = whole, samples
+
+    def __getitem__(self, key: Any) -> NDArray[Any]:
+        keys = list(key) if isinstance(key, tuple) else [key]
+        gap = next((at for at, part in enumerate(keys) if part is Ellipsis), len(keys))
+        keys[gap : gap + 1] = [slice(None)] * (self.ndim - len(keys) + (gap < len(keys)))
+        if isinstance(self._samples, int):
+            return self._whole[(*keys, self._samples)]
+        *places, last = keys
+        return self._whole[(*places, self._samples)][..., last]
+
+    def forget(self) -> None:
+        """As `Decoded.forget`."""
+        if isinstance(self._whole, Decoded):
+            self._whole.forget()
+
+
+def unreadable(path: Path, error: Exception) -> InputError:
+    """What to raise for an error that a reader raised, which may be any on a damaged file."""
+    if isinstance(error, PermissionError):
+        return InputError(f"{path} cannot be read: no permission.")
+    if isinstance(error, MemoryError):
+        return InputError(f"{path} does not fit into memory; convert it to .zarr, which is read piece by piece.")
+    reason = " ".join(str(error).split())[:120] or type(error).__name__
+    return InputError(f"{path} is truncated or corrupt ({reason}); copy or export it again.")
 
 
 def dtype_of(name: str) -> np.dtype[Any]:

@@ -8,20 +8,39 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from noise2same.errors import InputError
+from noise2same.files import reserve
 from noise2same.io.image import Image, Pieces
-from noise2same.io.paths import reserve
+
+suffixes = (".npy",)
+default_output = ""
 
 
 def read(path: Path) -> Image:
     try:
-        data = np.lib.format.open_memmap(path, mode="r")  # unlike np.load, never a pickle or an archive
+        mapped = _Mapped(path)
     except ValueError as error:
         if "Python objects" in str(error):
             raise InputError(f"{path} holds pickled Python objects, which are never loaded: save numbers.") from error
         raise
-    return Image(data if data.dtype.isnative else Pieces(data, path), "", path=path)
+    return Image(Pieces(mapped, path), "", path=path)
+
+
+class _Mapped:
+    """A file that is mapped anew for each part that is read: one that stays mapped stays open, and few files may."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        whole = self._map()
+        self.shape, self.dtype, self.ndim = whole.shape, whole.dtype, whole.ndim
+
+    def _map(self) -> np.memmap[Any, Any]:
+        return np.lib.format.open_memmap(self._path, mode="r")  # unlike np.load, never a pickle or an archive
+
+    def __getitem__(self, key: Any) -> NDArray[Any]:
+        return self._map()[key]
 
 
 def check(path: Path, like: Image | None, dtype: np.dtype[Any]) -> None:

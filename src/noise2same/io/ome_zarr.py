@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import zarr
@@ -14,6 +15,10 @@ from noise2same.errors import InputError
 from noise2same.io import units
 from noise2same.io.image import Image, Pieces
 
+suffixes = (".zarr",)
+default_output = ""
+
+_ZARR_FORMATS: dict[str, Literal[2, 3]] = {"0.4": 2, "0.5": 3}  # by version of NGFF
 _TYPES = {"T": "time", "C": "channel", "Z": "space", "Y": "space", "X": "space"}
 
 
@@ -73,8 +78,12 @@ def _ome(group: zarr.Group) -> dict[str, Any]:
 
 
 def _storage(array: zarr.Array[Any]) -> dict[str, Any]:
-    details = {"zarr_format": array.metadata.zarr_format, "chunks": array.chunks}
-    return details if array.shards else {**details, "compressors": array.compressors}  # a shard's are those inside it
+    return {
+        "zarr_format": array.metadata.zarr_format,
+        "chunks": array.chunks,
+        "shards": array.shards,
+        "compressors": array.compressors,  # of a shard: those of the chunks inside it
+    }
 
 
 def check(path: Path, like: Image | None, dtype: np.dtype[Any]) -> None:
@@ -87,12 +96,9 @@ def create(path: Path, like: Image, dtype: np.dtype[Any]) -> Iterator[zarr.Array
     # NGFF has no axis for samples and demands this order: other data becomes a plain array that names its axes
     ordered = like.axes == "".join(letter for letter in "TCZYX" if letter in like.axes)
     version = details.get("ngff", "0.5") if ordered else ""
-    zarr_format = {"0.4": 2, "0.5": 3}.get(version, details.get("zarr_format", 3))
-    same = details.get("zarr_format") == zarr_format
+    zarr_format: Literal[2, 3] = _ZARR_FORMATS.get(version, details.get("zarr_format", 3))
     options: dict[str, Any] = {"shape": like.shape, "dtype": dtype, "fill_value": 0}
-    chunks = details.get("chunks", ())
-    options["chunks"] = chunks if len(chunks) == len(like.shape) else _chunks(like.axes, like.shape)
-    options["compressors"] = details.get("compressors", "auto") if same else "auto"
+    options |= _stored_alike(like, zarr_format, dtype)
     options["dimension_names"] = [letter.lower() for letter in like.axes] if zarr_format == 3 else None
     if version:
         group = zarr.open_group(str(path), mode="w", zarr_format=zarr_format)
@@ -104,6 +110,27 @@ def create(path: Path, like: Image, dtype: np.dtype[Any]) -> Iterator[zarr.Array
         own = {"axes": like.axes, "pixel_size": like.pixel_size, "unit": like.unit}
         attributes = {**details.get("attributes", {}), **own}
         yield zarr.create_array(str(path), zarr_format=zarr_format, attributes=attributes, **options)
+
+
+def _stored_alike(like: Image, zarr_format: Literal[2, 3], dtype: np.dtype[Any]) -> dict[str, Any]:
+    """Chunks, shards and compressors of the Zarr array that `like` was read from, as far as they can be used."""
+    chunks = like.details.get("chunks", ())
+    if len(chunks) != len(like.shape):
+        return {"chunks": _chunks(like.axes, like.shape)}
+    if like.details.get("zarr_format") != zarr_format:
+        return {"chunks": chunks}
+    compressors = like.details["compressors"]
+    try:  # some settings can be read but not written, and some only for pixels of another type
+        trial = zarr.create_array(
+            {}, shape=(8, 8), chunks=(8, 8), dtype=dtype, zarr_format=zarr_format, compressors=compressors
+        )
+        trial[...] = np.arange(64).reshape(8, 8).astype(dtype)
+        trial[...]
+    except Exception as error:
+        text = f"{like.name}: its compression cannot be written ({error}); the output has Zarr's default one."
+        warnings.warn(text, stacklevel=2)
+        compressors = "auto"
+    return {"chunks": chunks, "shards": like.details["shards"], "compressors": compressors}
 
 
 def _attributes(like: Image, version: str) -> dict[str, Any]:

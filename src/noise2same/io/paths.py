@@ -4,13 +4,10 @@ from __future__ import annotations
 
 import glob
 import os
-import shutil
 import warnings
-from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
-from uuid import uuid4
 
 import numpy as np
 
@@ -35,7 +32,7 @@ def _expand(path: Path) -> list[Path]:
     if os.path.isdir(path) and not formats.is_zarr(path):
         return _images(path, path.iterdir(), f"{path} is a folder without images")
     if os.path.exists(path):  # unlike pathlib's, false for names that cannot be
-        formats.module_of(path, reading=True)
+        formats.format_of(path, reading=True)
         return [path]
     if glob.has_magic(str(path)):
         matches = map(Path, glob.glob(str(path), recursive=True))
@@ -50,7 +47,7 @@ def _images(where: Path, items: Iterable[Path], nothing: str, *, known: bool = F
     images = [item for item in items if _is_image(item)]
     unread = foreign.unread((item for item in items if not formats.supported(item)), known=known)
     what, step = foreign.describe(unread)
-    step = step or f"supported are {', '.join(formats.FORMATS)}"
+    step = step or f"supported are {', '.join(formats.suffixes())}"
     if not images:
         raise InputError(f"{nothing} that can be read: there are {what}; {step}." if what else f"{nothing}; {step}.")
     if unread:
@@ -88,7 +85,8 @@ def pair(images: Sequence[Path], partners: Sequence[Path], kind: str) -> list[Pa
 
 def stem(path: Path) -> str:
     """Name without the suffix of its format: 'a.1.ome.tif' -> 'a.1'."""
-    return path.stem[:-4] if path.stem.lower().endswith(".ome") else path.stem
+    name = path.name.removesuffix(formats.suffix_of(path) or path.suffix)
+    return name[:-4] if name.lower().endswith(".ome") else name
 
 
 def some(names: Sequence[str]) -> str:
@@ -105,7 +103,7 @@ def check_output(
     """
     path = Path(path).expanduser()
     kind = np.dtype(dtype) if dtype is not None else like.dtype if like is not None else np.dtype(np.float32)
-    formats.module_of(path).check(path, like, kind)
+    formats.format_of(path).check(path, like, kind)
     check_apart(path, inputs)
     check_place(path)
 
@@ -120,10 +118,12 @@ def check_apart(path: str | os.PathLike[str], others: Sequence[str | os.PathLike
 
 
 def output_name(path: Path) -> str:
-    """File name for what is made from the image `path`: its own, or as PNG where its format is only read."""
-    if path.suffix.lower() not in formats.FORMATS:  # a Zarr folder may have any name
+    """File name for what is made from the image `path`: its own, or that of another format if its own is only read."""
+    suffix = formats.suffix_of(path)
+    if not suffix:  # a Zarr folder may have any name
         return f"{path.name}.zarr"
-    return path.with_suffix(".png").name if path.suffix.lower() in formats.READ_ONLY else path.name
+    other = formats.format_of(path).default_output
+    return path.name.removesuffix(suffix) + other if other else path.name
 
 
 def check_place(path: Path) -> None:
@@ -139,53 +139,3 @@ def check_place(path: Path) -> None:
         raise InputError(f"{path} is a folder and not replaced by an image; choose another name.")
     if os.path.isfile(path) and formats.is_zarr(path):
         raise InputError(f"{path} is a file and not replaced by a Zarr folder; choose another name.")
-
-
-def reserve(path: Path) -> None:
-    """Claim a new file's whole size on disk: in a mapped file, a full disk would end the process without a word."""
-    if hasattr(os, "posix_fallocate"):
-        with path.open("r+b") as file:
-            os.posix_fallocate(file.fileno(), 0, path.stat().st_size)
-    elif shutil.disk_usage(path.parent).free < path.stat().st_size:
-        raise OSError(28, "No space left on device")
-
-
-@contextmanager
-def replacing(path: Path) -> Iterator[Path]:
-    """Yield a temporary name beside `path` to write to, which takes its place at the end of the block.
-
-    An exception in the block leaves nothing behind, and what had the name before untouched.
-    """
-    temporary = path.with_name(f".{uuid4().hex[:8]}.part.{path.name[-40:]}")
-    try:
-        yield temporary
-        move(temporary, path)
-    except OSError as error:
-        reason = error.strerror or error
-        raise InputError(f"{path} cannot be written: {reason}; free space or write elsewhere.") from error
-    finally:
-        remove(temporary)
-
-
-def remove(path: Path) -> None:
-    """Delete a file or a folder, if it is there."""
-    if path.is_dir() and not path.is_symlink():
-        shutil.rmtree(path, ignore_errors=True)
-    else:
-        with suppress(OSError):
-            path.unlink()
-
-
-def move(path: Path, target: Path) -> None:
-    """Give a finished file or folder its name, in place of what had it before."""
-    if not target.is_dir():
-        os.replace(path, target)
-        return
-    old = path.with_name(f"{path.name}.old")
-    target.rename(old)
-    try:
-        path.rename(target)
-    except OSError:
-        old.rename(target)
-        raise
-    remove(old)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import math
 import re
 import tempfile
 import warnings
@@ -11,16 +12,21 @@ from contextlib import contextmanager, suppress
 from dataclasses import replace
 from logging.handlers import BufferingHandler
 from pathlib import Path
+from threading import Lock
 from typing import Any
 from xml.etree import ElementTree
 
 import numpy as np
 import tifffile
+from numpy.typing import NDArray
 
 from noise2same.errors import InputError
+from noise2same.files import reserve
 from noise2same.io import ome, units
-from noise2same.io.image import Image, Pieces
-from noise2same.io.paths import reserve
+from noise2same.io.image import Decoded, Image, Part, Pieces
+
+suffixes = (".tif", ".tiff")
+default_output = ""
 
 LAZY_BYTES = 2**30  # larger files are read piece by piece
 BIG_BYTES = 2**32 - 2**25  # larger files need BigTIFF, which ImageJ does not read
@@ -30,6 +36,8 @@ IMAGEJ_UNITS = {"micrometer": "um", "inch": "inch", "angstrom": "angstrom"}
 OME_DTYPES = ("int8", "int16", "int32", "uint8", "uint16", "uint32", "float32", "float64")
 # what tifffile only logs, and then goes on with fewer pages or with zeros
 _DAMAGE = re.compile(r"page offset|offset to .*page|corrupt|missing|reshape|suspicious number|no pages", re.IGNORECASE)
+
+_LOG_LOCK = Lock()
 
 
 def read(path: Path) -> Image:
@@ -41,40 +49,56 @@ def read(path: Path) -> Image:
         _check_complete(path, tif, series)
         if page.photometric == tifffile.PHOTOMETRIC.PALETTE and not (tif.is_imagej or tif.is_ome):
             raise InputError(f"{path} has a palette, so its pixels are not intensities; convert it to grey or RGB.")
-        data: Any
-        if series.size * series.dtype.itemsize <= LAZY_BYTES:
-            data = series.asarray()
-        elif series.dataoffset is not None:
-            data = Pieces(tifffile.memmap(path, mode="r"), path)
-        else:
-            data = Pieces(_zarr(path), path)
         axes, found, own = _metadata(tif, series)
         details, others = _details(tif, page), len(tif.series) - 1
         details |= {"stored_axes": axes, "planar": series.axes.endswith("SYX")}
-    if any(map(_DAMAGE.search, messages)) or data.shape != series.shape:
-        raise InputError(f"{path} is truncated or corrupt: parts of the image are missing; copy or export it again.")
+    _check_messages(path, messages)
+    whole = _pixels(path, series)
+    data: Decoded | Pieces | Part = whole
     rgba = page.photometric == tifffile.PHOTOMETRIC.RGB and page.extrasamples and axes.endswith("YXC")
-    if rgba and data.shape[-1] == 4 and isinstance(data, np.ndarray):
-        details["alpha"], data = data[..., 3], data[..., :3]
+    if rgba and whole.shape[-1] == 4:
+        details["alpha"], data = Part(whole, 3), Part(whole, slice(0, 3))
     sizes, unit = own or units.combine(found)
     return Image(data, axes, sizes, unit, path, details, others)
 
 
+def _pixels(path: Path, series: tifffile.TiffPageSeries) -> Decoded | Pieces:
+    if series.size * series.dtype.itemsize <= LAZY_BYTES:
+        return Decoded(path, series.shape, series.dtype, _decode)
+    return Pieces(_zarr(path) if series.dataoffset is None else tifffile.memmap(path, mode="r"), path)
+
+
+def _decode(path: Path) -> NDArray[Any]:
+    with _messages() as messages:
+        data = tifffile.imread(path, series=0)
+    _check_messages(path, messages)
+    return data
+
+
+def _check_messages(path: Path, messages: list[str]) -> None:
+    if any(map(_DAMAGE.search, messages)):
+        raise InputError(f"{path} is truncated or corrupt: parts of the image are missing; copy or export it again.")
+
+
 @contextmanager
 def _messages() -> Iterator[list[str]]:
-    """What tifffile logs, without the names of files in it, collected here instead of printed."""
+    """What tifffile logs, without the names of files in it, collected here instead of printed.
+
+    One file at a time: the log does not say which file it is of.
+    """
     messages: list[str] = []
     handler = BufferingHandler(capacity=1_000_000)
     handler.setLevel(logging.WARNING)
     logger = logging.getLogger("tifffile")
-    propagate, logger.propagate = logger.propagate, False
-    logger.addHandler(handler)
-    try:
-        yield messages
-        messages += [re.sub(r"<tifffile[^>]*>", "", record.getMessage()) for record in handler.buffer]
-    finally:
-        logger.removeHandler(handler)
-        logger.propagate = propagate
+    with _LOG_LOCK:
+        propagate, logger.propagate = logger.propagate, False
+        logger.addHandler(handler)
+        try:
+            yield messages
+            messages += [re.sub(r"<tifffile[^>]*>", "", record.getMessage()) for record in handler.buffer]
+        finally:
+            logger.removeHandler(handler)
+            logger.propagate = propagate
 
 
 def _check_complete(path: Path, tif: tifffile.TiffFile, series: tifffile.TiffPageSeries) -> None:
@@ -166,7 +190,7 @@ def check(path: Path, like: Image | None, dtype: np.dtype[Any]) -> None:
 @contextmanager
 def create(path: Path, like: Image, dtype: np.dtype[Any]) -> Iterator[np.ndarray[Any, Any]]:
     like = _as_stored(like)
-    alpha = like.details.get("alpha")
+    alpha: Any = like.details.get("alpha")
     colour = like.axes.endswith("YXC") and like.shape[-1] == 3
     keeps_alpha = colour and alpha is not None and alpha.dtype == dtype and alpha.shape == like.shape[:-1]
     shape = (*like.shape[:-1], 4) if keeps_alpha else like.shape
@@ -179,7 +203,9 @@ def create(path: Path, like: Image, dtype: np.dtype[Any]) -> Iterator[np.ndarray
         out = tifffile.memmap(path, shape=shape, dtype=dtype, **options)
         reserve(path)
     if keeps_alpha:
-        out[..., 3] = alpha
+        step = max(1, LAZY_BYTES // (alpha.dtype.itemsize * math.prod(alpha.shape[1:])))
+        for start in range(0, len(out), step):
+            out[start : start + step, ..., 3] = alpha[start : start + step]
     yield out[..., :3] if keeps_alpha else out
     if compressed:
         tifffile.imwrite(path, out, **options)
@@ -264,7 +290,7 @@ def _ome_options(options: dict[str, Any], like: Image, shape: tuple[int, ...], d
         kind = "rgb" if like.details["photometric"] == tifffile.PHOTOMETRIC.RGB else "minisblack"
         options |= {"photometric": kind, "planarconfig": "separate", "metadata": {"axes": axes}}
     if like.details.get("ome_xml"):
-        values = int(np.prod(like.shape)) + (0 if alpha is None else alpha.size)
+        values = int(np.prod(like.shape)) + (0 if alpha is None else math.prod(alpha.shape))
         try:
             description, left_out = ome.carry(like.details["ome_xml"], values, axes, shape, dtype)
         except ValueError as error:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import math
+import warnings
+from typing import Any
 
 # full name: (symbol, metres)
 LENGTHS = {
@@ -38,6 +40,23 @@ def convert(value: float, unit: str, to: str) -> float | None:
     if unit == to:
         return value
     return value * LENGTHS[unit][1] / LENGTHS[to][1] if unit in LENGTHS and to in LENGTHS else None
+
+
+def checked(sizes: Any, axes: str, *, name: str) -> dict[str, float]:
+    """Pixel sizes along these axes out of what a file says.
+
+    That may be anything: what is not made of positive numbers is left out, with a warning that names the file.
+    """
+    try:
+        numbers = {letter: float(size) for letter, size in sizes.items() if letter in axes}
+        if all(math.isfinite(size) and size > 0 for size in numbers.values()):
+            return numbers
+    except (AttributeError, TypeError, ValueError):
+        pass
+    warnings.warn(
+        f"{name}: its pixel size {str(sizes)[:80]} is not made of positive numbers and left out.", stacklevel=4
+    )
+    return {}
 
 
 def combine(found: dict[str, tuple[float, str]]) -> tuple[dict[str, float], str]:

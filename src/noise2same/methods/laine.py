@@ -120,7 +120,8 @@ class Noise(nn.Module):
         self.network = BlindSpot(
             profile.dims, self.channels, sum(self.outputs), features=size.features, levels=size.levels
         )
-        self.multiple = self.network.multiple
+        self.multiple, self.reach = self.network.multiple, self.network.reach
+        self.values_per_pixel = self.network.values_per_pixel
         self.learned = known is None
         if known is None:
             self.free_level = nn.Parameter(self.unbound(guess.clamp(min=FAINTEST)))

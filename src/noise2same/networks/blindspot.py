@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from itertools import pairwise
+from itertools import chain, pairwise
 
 import torch
 from torch import Tensor, nn
@@ -43,9 +43,9 @@ class BlindSpot(nn.Module):
         self.multiple = (2 ** (levels - 1),) * dims  # the grid starts at each direction's own end of the image
         self.lateral = HalfPlane(dims, channels, features, levels)
         self.axial = HalfPlane(dims, channels, features, levels) if dims == 3 else None
-        conv, width = CONV[dims], 2 * features
-        last = conv(width, outputs, 1)
-        self.merge = nn.Sequential(conv(2 * dims * width, width, 1), nn.LeakyReLU(SLOPE, inplace=True), last)
+        conv, self.width = CONV[dims], 2 * features
+        last = conv(self.width, outputs, 1)
+        self.merge = nn.Sequential(conv(2 * dims * self.width, self.width, 1), nn.LeakyReLU(SLOPE, inplace=True), last)
         self.apply(_he)
         nn.init.kaiming_normal_(last.weight, nonlinearity="linear")
 
@@ -58,6 +58,20 @@ class BlindSpot(nn.Module):
             forth, back = half(torch.cat([along, along.flip(2)])).chunk(2)
             directions += [forth.movedim(2, axis), back.flip(2).movedim(2, axis)]
         return self.merge(torch.cat(directions, 1))
+
+    @property
+    def reach(self) -> tuple[int, ...]:
+        """Pixels along each spatial axis, to either side, that an output pixel may depend on."""
+        return (self.lateral.reach,) * len(self.multiple)
+
+    @property
+    def values_per_pixel(self) -> int:
+        """Values that prediction holds at once for each pixel, at most.
+
+        In the finest decoder of a direction and its mirror image: its input, that with padding, and the output. Beside
+        them wait the outputs of the other directions.
+        """
+        return self.width * (10 + 4 * len(self.multiple))
 
 
 class HalfPlane(nn.Module):
@@ -79,6 +93,17 @@ class HalfPlane(nn.Module):
         self.decoder = nn.ModuleList(HalfConvs(dims, 3 * features, 2 * features) for _ in range(levels - 1))
         self.pool = POOL[dims](2, padding=(1, *(0,) * (dims - 1)))
         self.stride = 2 ** (levels - 1)
+
+    @property
+    def reach(self) -> int:
+        """Rows before its own that an output row may depend on; it reaches less far along the other axes.
+
+        A coarse row of level l is 2^l fine ones. Each pooling and upsampling brings two rows of its level more, and
+        rows move on by one at last.
+        """
+        blocks = chain(enumerate(self.encoder), enumerate(self.decoder))
+        steps = sum(2**level * block.reach for level, block in blocks if isinstance(block, HalfConvs))
+        return steps + 2 * (self.stride - 1) + 1
 
     def forward(self, x: Tensor) -> Tensor:
         """(B, C, along, ...) -> (B, 2·features, along, ...)."""
@@ -106,6 +131,11 @@ class HalfConvs(nn.Module):
         super().__init__()
         self.first = CONV[dims](inputs, outputs, 3)
         self.second = CONV[dims](outputs, outputs, 3)
+
+    @property
+    def reach(self) -> int:
+        """Rows before its own, at its own level, that an output row depends on."""
+        return sum(conv.kernel_size[0] - 1 for conv in (self.first, self.second))
 
     def forward(self, x: Tensor) -> Tensor:
         x = functional.pad(x, (*(2, 2) * (x.ndim - 3), 4, 0), mode="replicate")

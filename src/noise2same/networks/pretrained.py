@@ -1,6 +1,6 @@
-"""The starter networks: trained on other pictures with noise of many kinds, so that nobody begins with random weights.
+"""Pretrained networks: trained on other pictures, with clean targets, for noise of many kinds.
 
-`tools/pretrain.py` in the repository made them. They are ordinary models.
+`tools/pretrain.py` in the repository made them. They are ordinary models, in `weights/` beside this file.
 """
 
 from __future__ import annotations
@@ -13,43 +13,58 @@ from torch import Tensor, nn
 from noise2same.model_file import read_model
 from noise2same.networks.unet import Conv, UNet, Up
 
-NAMES = {1: "grey", 3: "colour"}
-"""By the number of channels."""
+WEIGHTS = {1: "grey.safetensors", 3: "colour.safetensors"}
+"""File of a pretrained network by its number of channels."""
 FEATURES, LEVELS = 16, 3
-"""Of the pretrained U-Nets; one that is several times as wide begins as the same function."""
+"""Of the pretrained U-Nets, which have plain blocks."""
 
 
 def exists(dims: int, channels: int, features: int, levels: int, block: str) -> bool:
-    """Whether there are weights for 2D images with so many channels, and a U-Net of this size."""
-    return dims == 2 and channels in NAMES and block == "plain" and levels == LEVELS and features % FEATURES == 0
+    """Whether there are weights for a U-Net of this size; one that is several times as wide takes them too."""
+    return dims == 2 and channels in WEIGHTS and block == "plain" and levels == LEVELS and features % FEATURES == 0
 
 
-def begin(network: nn.Module) -> bool:
-    """Give a new network the weights of the starter with its layers, if there is one; whether there is.
+def load_pretrained(network: nn.Module) -> bool:
+    """Load pretrained weights into a new network, if there are any for its layers.
 
-    A network that is several times as wide begins as the same function.
+    There are for the default U-Net in 2D with one or three channels. If the network is several times as wide, the
+    weights are widened so that it computes the same function.
+
+    Returns
+    -------
+    bool
+        Whether there are such weights; if not, the network is unchanged.
     """
-    if not isinstance(network, UNet) or len(network.multiple) != 2 or network.channels not in NAMES:
+    if not isinstance(network, UNet) or len(network.multiple) != 2 or network.channels not in WEIGHTS:
         return False
-    with as_file(files("noise2same") / "networks" / "weights" / f"{NAMES[network.channels]}.safetensors") as path:
+    with as_file(files("noise2same") / "networks" / "weights" / WEIGHTS[network.channels]) as path:
         _, weights = read_model(path)
     own = network.state_dict()
     if own.keys() != weights.keys():
         return False
     times = own["head.0.weight"].shape[1] // weights["head.0.weight"].shape[1]
     if times > 1:
-        weights = broadened(network, weights, times)
+        weights = net2wider(network, weights, times)
     if {name: value.shape for name, value in own.items()} != {name: value.shape for name, value in weights.items()}:
         return False
     network.load_state_dict(weights)
     return True
 
 
-def broadened(network: UNet, weights: dict[str, Tensor], times: int) -> dict[str, Tensor]:
-    """Weights of a narrow network -> of one `times` as wide with the same outputs (Net2Net, Chen et al. 2016).
+def net2wider(network: UNet, weights: dict[str, Tensor], times: int) -> dict[str, Tensor]:
+    """Widen the weights of a network so that it computes the same function (Net2Net, Chen et al. 2016).
 
-    Each feature map is there so many times. What a layer takes of the copies adds up to what it took of the one, but
-    in unequal shares at random, or all copies would learn the same.
+    Each feature map is copied. The weights with which a layer takes the copies add up to the weight of the original,
+    but in unequal random shares, because equal copies would have equal gradients and stay equal.
+
+    Parameters
+    ----------
+    network : UNet
+        The wide network, of which only the layers are used.
+    weights : dict
+        State of the narrow one.
+    times : int
+        Copies of each feature map.
     """
     generator = torch.Generator().manual_seed(0)
     wide = dict(weights)

@@ -35,7 +35,10 @@ class UNet(nn.Module):
     dims : {2, 3}
         Number of spatial dimensions.
     channels : int
-        Channels of the image, the same at input and output.
+        Channels of the input.
+    outputs : int, optional
+        Channels of the output, by default those of the input. Fewer are the middle ones, such as the frame in the
+        middle of several.
     features : int
         Feature maps at the finest level, doubled at each coarser one.
     levels : int
@@ -60,6 +63,7 @@ class UNet(nn.Module):
         block: Literal["plain", "residual"],
         finest_skip: bool = True,
         blur_pool: bool = False,
+        outputs: int | None = None,
     ) -> None:
         super().__init__()
         conv, up = CONV[dims], UP[dims]
@@ -67,6 +71,7 @@ class UNet(nn.Module):
         make = Residual if residual else plain
         widths = [features * 2**level for level in range(levels)]
         self.multiple, self.channels = (2 ** (levels - 1),) * dims, channels
+        self.features, self.outputs = features, channels if outputs is None else outputs
         self.stem = conv(channels, features, 3, padding=1) if residual else nn.Identity()
         self.encoder = nn.ModuleList([make(dims, features if residual else channels, features)])
         self.down, self.up, self.decoder = nn.ModuleList(), nn.ModuleList(), nn.ModuleList()
@@ -78,18 +83,42 @@ class UNet(nn.Module):
             self.up.append(up(coarse, fine, 2, stride=2))
             self.decoder.append(make(dims, 2 * fine if skip else fine, fine))
         head: list[nn.Module] = [NORM[dims](features, momentum=MOMENTUM), nn.ReLU()] if residual else []
-        self.head = nn.Sequential(*head, conv(features, channels, 1))
+        self.head = nn.Sequential(*head, conv(features, self.outputs, 1))
         self.base = None if residual else Blur(BASE[dims])
         if residual:
             self.apply(_glorot)
 
     def forward(self, x: Tensor) -> Tensor:
-        """(B, C, [Z,] Y, X) of any size -> the same shape."""
-        y = on_multiples(self.layers, x, self.multiple).to(x.dtype)
+        """(B, channels, [Z,] Y, X) of any size -> (B, outputs, [Z,] Y, X)."""
+        return self.with_base(on_multiples(self.layers, x, self.multiple).to(x.dtype), x)
+
+    def with_base(self, y: Tensor, x: Tensor) -> Tensor:
+        """What the layers make of `x`, and the blurred copy of it that plain blocks add."""
         if self.base is None:
             return y
         with torch.autocast(x.device.type, enabled=False):  # brightness in full precision
-            return y + self.base(x)
+            return y + self.base(x.narrow(1, (self.channels - self.outputs) // 2, self.outputs))
+
+    @property
+    def reach(self) -> tuple[int, ...]:
+        """Pixels along each spatial axis, to either side, that an output pixel may depend on.
+
+        A coarse pixel of level l is 2^l fine ones, which is what each step of a convolution there reaches.
+        """
+        levels = zip(self.encoder, [*self.decoder, None], [*self.down, None], strict=True)
+        steps = sum(2**level * sum(_reach(module) for module in modules) for level, modules in enumerate(levels))
+        layers = _reach(self.stem) + steps + self.multiple[0] - 1  # from one end of the coarsest pixel to the other
+        blur = (0,) * len(self.multiple) if self.base is None else self.base.reach
+        return tuple(max(layers, along) for along in blur)
+
+    @property
+    def values_per_pixel(self) -> int:
+        """Values that prediction holds at once for each pixel of the input, at most.
+
+        That is in the finest decoder: the skip, the upsampled features, both together, and what two layers of a plain
+        block make of them. Residual blocks keep their input and the normalized one too.
+        """
+        return self.features * (6 if self.base is not None else 10)
 
     def layers(self, x: Tensor) -> Tensor:
         """All convolutions, for sizes that are multiples of the stride."""
@@ -103,6 +132,20 @@ class UNet(nn.Module):
         for up, decode in zip(reversed(self.up), reversed(self.decoder), strict=True):
             x = decode(torch.cat([up(x), *kept.pop()], 1))
         return self.head(x)
+
+
+def _reach(module: nn.Module | None) -> int:
+    """Pixels of its own level, to either side, by which a layer or a block reaches farther than pooling alone."""
+    match module:
+        case nn.Sequential():
+            return sum(_reach(inner) for inner in module)
+        case Residual():
+            return _reach(module.branch)
+        case BlurPool():
+            return 1
+        case nn.Conv2d() | nn.Conv3d() if module.stride[0] == 1:
+            return module.kernel_size[0] // 2
+    return 0  # of one pixel, or of the 2×2(×2) that one coarse pixel is
 
 
 def plain(dims: int, inputs: int, outputs: int) -> nn.Sequential:
@@ -127,6 +170,11 @@ class Blur(nn.Module):
             weights = torch.exp(-0.5 * (torch.arange(-round(2 * sigma), round(2 * sigma) + 1) / sigma) ** 2)
             shape = [-1 if other == axis else 1 for other in range(len(sigmas))]
             self.register_buffer(f"kernel{axis}", (weights / weights.sum()).reshape(1, 1, *shape), persistent=False)
+
+    @property
+    def reach(self) -> tuple[int, ...]:
+        """Pixels along each spatial axis, to either side, that an output pixel depends on."""
+        return tuple(kernel.numel() // 2 for kernel in self.buffers())
 
     def forward(self, x: Tensor) -> Tensor:
         convolve = functional.conv2d if x.ndim == 4 else functional.conv3d

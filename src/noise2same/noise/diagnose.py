@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
 
+from noise2same.data.sampling import evenly_spread
 from noise2same.noise.correlation import correlation, thinned
 from noise2same.noise.defects import examine
 from noise2same.noise.level import fit, measure
@@ -33,18 +33,18 @@ VARIATION = 0.35
 READ_OUT = 0.25
 
 ADVICE = {
-    "gaussian": "The noise is equally strong everywhere: the defaults are made for it.",
-    "poisson": "Photon noise is stronger where the image is brighter, which the defaults take into account.",
-    "poisson-gaussian": "The defaults take both parts of the noise into account, the photons' and the detector's.",
-    "impulse": "Single pixels are replaced and tell nothing: rely on plain Noise2Same without a noise model, and do not"
-    " believe estimates of the error.",
-    "clipped": "The range cuts off much of the noise, so that dark places come out too bright and bright ones too dark:"
-    " if you can, record with an offset or without saturation.",
-    "quantised": "The steps between grey values are as large as the noise: if you can, save the images with more bits.",
-    "unknown": "The noise follows no law that we know: rely on plain Noise2Same without a noise model, and look closely"
-    " at the result.",
+    "gaussian": "This is the simplest case for a denoiser.",
+    "poisson": "It comes from counting photons: a longer exposure makes it weaker.",
+    "poisson-gaussian": "It comes from counting photons and from reading them out: a longer exposure makes it weaker.",
+    "impulse": "Single pixels have lost their values, so estimates of the error do not hold for these images.",
+    "clipped": "Much of the noise is cut off at an end of the range of values: dark areas appear too bright, or bright"
+    " ones too dark. If you can, record with an offset or without saturation.",
+    "quantised": "The steps between gray values are as large as the noise: if you can, save the images with more bits.",
+    "unknown": "It fits no known noise model, so estimates of the error do not hold: look closely at the result.",
 }
-UNSURE = " The images have too few flat places for a sure estimate: give the noise level by --sigma if you know it."
+UNSURE = (
+    " The images have too few flat areas for a reliable estimate: give the noise level with --sigma if you know it."
+)
 
 
 @dataclass(frozen=True)
@@ -93,10 +93,23 @@ class Diagnosis:
 
     @property
     def noise(self) -> NoiseModel:
-        """The noise of each channel in the images' units; a channel without noise has the mean of the others."""
-        pooled = {"a": self.a, "b": self.b}
-        lines = [one if one["sigma"] > 0 else one | pooled for one in self.channels]
-        a, b, mean, std = (tuple(line[name] for line in lines) for name in ("a", "b", "mean", "std"))
+        """The noise of each channel, in the images' units; a channel without noise takes the mean of the noisy ones.
+
+        Without `channels`, there is one value for all: the mean intensity is where a·y + b is sigma².
+        """
+        noisy = [one for one in self.channels if one["sigma"] > 0]
+        pooled = {
+            "a": self.a,
+            "b": self.b,
+            "mean": (self.sigma**2 - self.b) / self.a if self.a > 0 else 0.0,
+            "std": self.sigma / self.sigma_normalized if self.sigma_normalized > 0 else 1.0,
+        }
+        if noisy:
+            pooled |= {
+                name: float(np.mean([one[name] for one in noisy])) for name in ("mean", "std") if name in noisy[0]
+            }
+        found = [pooled | one if one["sigma"] > 0 else pooled for one in self.channels] or [pooled]
+        a, b, mean, std = (tuple(one[name] for one in found) for name in ("a", "b", "mean", "std"))
         return NoiseModel(a, b, mean, std, self.shared(), self.kind, self.confidence)
 
 
@@ -112,7 +125,8 @@ def diagnose(slabs: Sequence[NDArray]) -> Diagnosis:
     axes = "ZYX"[-(slabs[0].ndim - 2) :] if slabs else "YX"
     boxes = _boxes([slab for slab in slabs if min(slab.shape[-2:]) >= SMALLEST])
     if not boxes:
-        return _unknown(axes, f"With fewer than {SMALLEST} pixels a side, noise cannot be told from signal.")
+        few = f"With fewer than {SMALLEST} pixels a side, noise cannot be told from signal."
+        return replace(_unknown(axes, few), channels=())
     found = [_of_channel([box[c] for box in boxes], axes) for c in range(len(boxes[0]))]
     noisy = [one for one in found if one.sigma > 0] or found
     return replace(
@@ -126,17 +140,10 @@ def diagnose(slabs: Sequence[NDArray]) -> Diagnosis:
 
 def _boxes(slabs: list[NDArray]) -> list[NDArray]:
     """Evenly spread parts of slabs (1, C, [Z,] Y, X) with about `PIXELS` values in all, each (C, Z, Y, X)."""
-    places = []
-    for slab in slabs:
-        box = BOX[slab.ndim - 2]
-        parts = [np.linspace(0, n, -(-n // size) + 1).astype(int) for n, size in zip(slab.shape[2:], box, strict=True)]
-        cuts = [[slice(*ends) for ends in itertools.pairwise(part)] for part in parts]
-        places += [slab[0][:, *corner] for corner in itertools.product(*cuts)]
-    if not places:
-        return []
-    count = max(1, PIXELS // max(place.size for place in places))
-    chosen = np.unique(np.linspace(0, len(places) - 1, min(count, len(places))).round().astype(int))
-    return [places[i].reshape(len(places[i]), -1, *places[i].shape[-2:]) for i in chosen]
+    share = PIXELS / max(1, sum(slab.size for slab in slabs))
+    chosen = evenly_spread([slab.shape[2:] for slab in slabs], share, BOX)
+    boxes = [slabs[number][0][:, *region] for number, region in chosen]
+    return [box.reshape(len(box), -1, *box.shape[-2:]) for box in boxes]
 
 
 def _statistics(boxes: list[NDArray]) -> dict[str, float]:
@@ -240,9 +247,8 @@ def _advice(kind: str, extent: dict[str, int], confidence: float) -> str:
     axes = [axis for axis, reach in extent.items() if reach]
     if axes:
         return (
-            f"Pixels share noise with others up to {max(extent.values())} pixels away along {' and '.join(axes)}. A"
-            " network that predicts a pixel from these would keep the noise: training takes them together. Much of the"
-            " noise may stay."
+            f"Pixels share noise with others up to {max(extent.values())} pixels away along {' and '.join(axes)}."
+            " Shared noise looks like structure, so much of it may stay in the result."
         )
     return ADVICE[kind] + (UNSURE if kind in PARAMETRIC and confidence < CONFIDENT else "")
 
@@ -277,4 +283,6 @@ def _mean(lags: list[tuple[float, ...]]) -> tuple[float, ...]:
 
 def _unknown(axes: str, reason: str) -> Diagnosis:
     nothing: dict[str, tuple[float, ...]] = dict.fromkeys(axes, ())
-    return Diagnosis("unknown", 0.0, 0.0, 0.0, 0.0, False, nothing, dict.fromkeys(axes, 0), 0.0, {}, reason)
+    channels = ({"sigma": 0.0, "a": 0.0, "b": 0.0, "mean": 0.0, "std": 1.0},)
+    extent = dict.fromkeys(axes, 0)
+    return Diagnosis("unknown", 0.0, 0.0, 0.0, 0.0, False, nothing, extent, 0.0, {}, advice=reason, channels=channels)

@@ -1,1 +1,1 @@
-"""The paper's own room: data sets, analysis and reproduction of its tables and figures."""
+"""All that is about the paper alone: its data sets, the analysis of its theorems, and its tables and figures."""

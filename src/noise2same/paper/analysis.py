@@ -6,12 +6,13 @@ evaluation mode. Expectations are Monte-Carlo means per pixel, repeatable by see
 
 from __future__ import annotations
 
+import copy
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 from torch.nn import functional
 
 from noise2same import io
@@ -21,16 +22,16 @@ from noise2same.denoiser import Denoiser
 from noise2same.device import lay_out, pick
 from noise2same.errors import InputError
 from noise2same.methods import masking
-from noise2same.prediction.engines import folded
-from noise2same.prediction.predict import BATCH_PIXELS
 
 Function = Callable[[Tensor], Tensor]
 Noise = Callable[[Tensor, torch.Generator], Tensor]
 """(y, generator) -> x: the noisy image of a clean one, drawn anew at each call, with E[x|y] = y."""
-DENSITY, PIXELS = 1e-4, 256
-"""Of D(f): fraction of pixels in J, and how many of them it is averaged over by default, both expected."""
-CROP, CROPS = {2: (512, 512), 3: (32, 128, 128)}, 64
-"""Largest part of an image, ([Z,] Y, X), that is looked at at once, and most of these parts per image."""
+DENSITY, MASKED_PIXELS = 1e-4, 256
+"""Of D(f): expected fraction of pixels in J, and expected number of pixels that it is averaged over by default."""
+CROP_SIZE, MAX_CROPS = {2: (512, 512), 3: (32, 128, 128)}, 64
+"""D(f) of a larger image is measured on crops ([Z,] Y, X): their size, and at most so many."""
+VALUES_AT_ONCE = 2**18
+"""Values that go through f at once, to bound the memory: a U-Net holds some hundred times as much."""
 
 
 @dataclass(frozen=True)
@@ -74,10 +75,10 @@ def invariance(
     density, sigma : float
         Fraction of pixels in the stratified J, and standard deviation of the Gaussian put there; both are the paper's.
     draws : int, optional
-        Sets J for each image; by default as many as mask `PIXELS` pixels in all. Pixels of all draws count alike.
+        Sets J for each image; by default as many as mask `MASKED_PIXELS` pixels. Pixels of all draws count alike.
     """
     generator = torch.Generator(x.device).manual_seed(seed)
-    draws = draws or math.ceil(PIXELS / (density * x.numel()))
+    draws = draws or math.ceil(MASKED_PIXELS / (density * x.numel()))
     plain, at_once = _apply(f, x), max(1, _together(x) // len(x))
     squares = []
     for start in range(0, draws, at_once):
@@ -96,40 +97,60 @@ def invariance(
 def invariance_of(
     model: Denoiser, images: io.Input | Sequence[io.Input], axes: str | None = None, *, seed: int = 0
 ) -> list[Estimate]:
-    """D(f) of a trained denoiser on each noisy image (files, folders, patterns or arrays), normalised as it does.
+    """D(f) of a trained denoiser on each noisy image, normalised as for prediction.
 
-    An image larger than `CROP`, or of several samples or time points, is represented by crops at random places, as many
-    as mask `PIXELS` pixels and at most `CROPS`; pixels close to its borders are in fewer of them. NaN and infinite
-    pixels are filled from their neighbours, and batch norm is folded, both as for prediction.
+    An image larger than `CROP_SIZE`, or of several samples or time points, is represented by crops at random places: as
+    many as mask `MASKED_PIXELS` pixels, and at most `MAX_CROPS`. NaN and infinite pixels are filled from their
+    neighbours, as for prediction.
+
+    Parameters
+    ----------
+    model : Denoiser
+    images : files, folders, patterns or arrays
+    axes : str, optional
+        Of the images, such as "YX"; by default what files say, or the model's.
+    seed : int
+        Of the crops, the masks and the values put there.
+
+    Returns
+    -------
+    list of Estimate
+        One for each image.
     """
     if model.network is None:
         raise InputError("D(f) is measured on a trained network, and this denoiser has none.")
-    network, opened = lay_out(folded(model.network), pick()), io.open_images(images, axes, fallback=model.axes)
-    crops = (_crops(model, image, torch.Generator().manual_seed(seed)) for image in opened)
-    return [invariance(network, crop.to(pick()), seed=seed) for crop in crops]
+    f, estimates = as_function(model.network), []
+    for image in io.open_images(images, axes, fallback=model.axes):
+        model.check_fits(image)
+        crops = _normalized_crops(model, image, torch.Generator().manual_seed(seed))
+        estimates.append(invariance(f, crops.to(pick()), seed=seed))
+    return estimates
 
 
-def _crops(model: Denoiser, image: io.Image, generator: torch.Generator) -> Tensor:
-    """Random parts of an image in the model's units, (B, C, [Z,] Y, X); the whole of a small single one."""
-    model.check_fits(image)
+def as_function(network: nn.Module) -> Function:
+    """A copy of a network in evaluation mode on the fastest device, which later training does not change."""
+    return lay_out(copy.deepcopy(network).eval(), pick())
+
+
+def _normalized_crops(model: Denoiser, image: io.Image, generator: torch.Generator) -> Tensor:
+    """Random crops of an image in the model's units, (B, C, [Z,] Y, X); the whole of a small single one."""
     samples = ax.samples(image.data, image.axes)
     size = samples[0].size
-    crop = tuple(map(min, size, CROP[len(size)]))
-    count = min(CROPS, math.ceil(PIXELS / (DENSITY * model.channels * math.prod(crop))))
-    own = {} if model.config.normalization == "image" else dict.fromkeys(range(len(samples)), model.normalization)
-    room = [len(samples), *(whole - part + 1 for whole, part in zip(size, crop, strict=True))]
-    parts = []
-    for _ in range(count if max(room) > 1 else 1):
-        which, *corner = (int(torch.randint(places, (), generator=generator)) for places in room)
-        sample = samples[which]
-        if which not in own:
-            own[which] = Normalization.measure(
-                sample.read(slice(start, start + 256)) for start in range(0, size[0], 256)
-            )
+    crop = tuple(map(min, size, CROP_SIZE[len(size)]))
+    count = min(MAX_CROPS, math.ceil(MASKED_PIXELS / (DENSITY * model.channels * math.prod(crop))))
+    places = [len(samples), *(whole - part + 1 for whole, part in zip(size, crop, strict=True))]
+    statistics: dict[int, Normalization] = {}
+    crops = []
+    for _ in range(count if max(places) > 1 else 1):
+        n, *corner = (int(torch.randint(place, (), generator=generator)) for place in places)
+        if n not in statistics:
+            own = model.config.normalization == "image"
+            rows = (slice(start, start + 256) for start in range(0, size[0], 256))
+            statistics[n] = Normalization.measure(map(samples[n].read, rows)) if own else model.normalization
         box = (slice(start, start + length) for start, length in zip(corner, crop, strict=True))
-        part, _finite = fill_invalid(sample.read(*box))
-        parts.append(torch.from_numpy(own[which].apply(part)))
-    return torch.cat(parts)
+        pixels, _valid = fill_invalid(samples[n].read(*box))
+        crops.append(torch.from_numpy(statistics[n].apply(pixels)))
+    return torch.cat(crops)
 
 
 @torch.inference_mode()
@@ -200,7 +221,7 @@ def decomposition(f: Function, clean: Tensor, noise: Noise, *, draws: int = 64, 
 
 def _together(x: Tensor) -> int:
     """How many of the images go through f at once."""
-    return max(1, BATCH_PIXELS.get(x.device.type, BATCH_PIXELS["cpu"]) // x[0].numel())
+    return max(1, VALUES_AT_ONCE // x[0].numel())
 
 
 def _apply(f: Function, x: Tensor) -> Tensor:

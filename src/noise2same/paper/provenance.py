@@ -34,7 +34,6 @@ def provenance() -> dict[str, Any]:
             "noise2same": __version__,
             "python": platform.python_version(),
             "torch": version("torch"),
-            "lightning": version("lightning"),
         },
     }
 

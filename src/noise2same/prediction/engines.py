@@ -1,4 +1,4 @@
-"""Networks made ready for prediction: batch norm folded, run by the fastest engine there is."""
+"""Networks prepared for inference: batch norm folded, run by the fastest engine there is."""
 
 from __future__ import annotations
 
@@ -14,37 +14,35 @@ from torch import Tensor, nn
 from torch.nn.utils.fusion import fuse_conv_bn_eval
 
 from noise2same.data.padding import on_multiples
-from noise2same.device import is_out_of_memory, lay_out
+from noise2same.device import lay_out
 from noise2same.networks.unet import BlurPool, Conv, Norm, Residual, UNet
 
-WORTH_COMPILING = 2**30
-"""Pixels to denoise on a GPU from which on the half minute that compiling takes is won back; a guess, not measured."""
 
+def prepare_for_inference(network: nn.Module, device: torch.device) -> nn.Module:
+    """Copy of a network on `device` with batch norm folded, run by the fastest engine that can.
 
-def ready(network: nn.Module, device: torch.device, pixels: int = 0) -> nn.Module:
-    """Copy of a network for the prediction of so many pixels on `device`, run by the fastest engine that can."""
+    An engine that fails is replaced by PyTorch, with a warning.
+    """
     copy = lay_out(folded(network), device)
-    engine = choose(copy, device, pixels)
-    if engine is None:
+    engine = choose_engine(device)
+    if engine is None or not isinstance(copy, UNet):  # such as Laine's, which inverts matrices
         return copy
     try:
         return engine(copy)
     except Exception as error:  # of whatever kind: the network itself always works
-        tell_slower(engine.__name__, error)
+        warn_fallback(engine.__name__, error)
         return copy
 
 
-def choose(network: nn.Module, device: torch.device, pixels: int) -> type[nn.Module] | None:
-    """Engine to run a network with; None for the network as it is."""
-    if not isinstance(network, UNet):  # such as Laine's, which inverts matrices
-        return None
+def choose_engine(device: torch.device) -> type[Half] | type[OpenVINO] | None:
+    """Engine to run a U-Net with; None for PyTorch in full precision."""
     if device.type == "cuda":
-        return Compiled if pixels >= WORTH_COMPILING else Half
+        return Half
     return OpenVINO if device.type == "cpu" and find_spec("openvino") else None
 
 
-def tell_slower(engine: str, error: Exception) -> None:
-    """Warn that an engine failed, in one line."""
+def warn_fallback(engine: str, error: Exception) -> None:
+    """Warn in one line that an engine failed."""
     reason = " ".join(str(error).split())[:100]
     warnings.warn(f"{engine} cannot run this network ({reason}); PyTorch does, slower.", stacklevel=3)
 
@@ -60,36 +58,22 @@ def folded(network: nn.Module) -> nn.Module:
     return network
 
 
+UNTOUCHED = -torch.finfo(torch.float32).max
+"""Marks values of an output that are not written yet."""
+
+
 class Half(nn.Module):
     """A network in mixed half precision: 11 bits a number, so that results agree to a thousandth of the range."""
 
     def __init__(self, network: UNet) -> None:
         super().__init__()
-        self.network: Any = network
-        self.multiple = network.multiple
+        self.network = network
+        self.multiple, self.reach, self.values_per_pixel = network.multiple, network.reach, network.values_per_pixel
 
     def forward(self, x: Tensor) -> Tensor:
+        """As of `UNet`."""
         with torch.autocast(x.device.type, torch.float16):
             return self.network(x).float()
-
-
-class Compiled(Half):
-    """As `Half`, compiled by PyTorch at its first call for any number and size of images, where that works."""
-
-    def __init__(self, network: UNet) -> None:
-        super().__init__(network)
-        self.plain, self.compiles = network, True
-        self.network = torch.compile(network, dynamic=True)
-
-    def forward(self, x: Tensor) -> Tensor:
-        try:
-            return super().forward(x)
-        except Exception as error:
-            if not self.compiles or is_out_of_memory(error):
-                raise
-            tell_slower("torch.compile", error)
-            self.network, self.compiles = self.plain, False
-            return super().forward(x)
 
 
 class OpenVINO(nn.Module):
@@ -102,20 +86,35 @@ class OpenVINO(nn.Module):
     def __init__(self, network: UNet) -> None:
         super().__init__()
         openvino = import_openvino()
-        self.multiple, self.base = network.multiple, network.base
+        self.network = network
+        self.multiple, self.reach, self.values_per_pixel = network.multiple, network.reach, network.values_per_pixel
         self.ops, self.dims = openvino.opset13, len(network.multiple)
         image = self.ops.parameter([-1, network.channels, *(-1,) * self.dims], name="image")
         model = openvino.Model([self.unet(network, image)], [image])
         options = {"INFERENCE_PRECISION_HINT": "f32", "INFERENCE_NUM_THREADS": torch.get_num_threads()}
-        self.compiled = core().compile_model(model, "CPU", options)
+        self.request = openvino_core().compile_model(model, "CPU", options).create_infer_request()
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """What is compiled cannot be pickled: the network is compiled again where it is unpickled."""
+        return OpenVINO, (self.network,)
 
     def forward(self, x: Tensor) -> Tensor:
         """As of `UNet`."""
-        y = on_multiples(self.layers, x, self.multiple)
-        return y if self.base is None else y + self.base(x)
+        return self.network.with_base(on_multiples(self.layers, x, self.multiple), x)
 
     def layers(self, x: Tensor) -> Tensor:
-        return torch.from_numpy(self.compiled(x.contiguous().numpy())[0])
+        """As of `UNet`; raises MemoryError when memory runs out.
+
+        OpenVINO says nothing then, and leaves in the output what was there before: here, a value that no image has.
+        """
+        out = torch.empty(x.shape[0], self.network.outputs, *x.shape[2:])
+        ends = out.view(-1)[:: max(1, out.numel() - 1)]
+        ends[:] = UNTOUCHED
+        self.request.set_output_tensor(import_openvino().Tensor(out.numpy(), shared_memory=True))
+        self.request.infer([x.contiguous().numpy()], share_inputs=True)
+        if (ends == UNTOUCHED).any():
+            raise MemoryError(f"OpenVINO ran out of memory for an input of shape {tuple(x.shape)}.")
+        return out
 
     def unet(self, network: UNet, x: Any) -> Any:
         """Output of the layers for the input `x`, as in `UNet.layers`."""
@@ -144,15 +143,15 @@ class OpenVINO(nn.Module):
                 return ops.add(self.module(module.shortcut, x), self.module(module.branch, x))
             case nn.Conv2d() | nn.Conv3d():
                 pads = list(module.padding)
-                y = ops.convolution(x, array(module.weight), list(module.stride), pads, pads, list(module.dilation))
+                y = ops.convolution(x, as_array(module.weight), list(module.stride), pads, pads, list(module.dilation))
                 return self.biased(y, module.bias)
             case nn.ConvTranspose2d() | nn.ConvTranspose3d():
-                y = ops.convolution_backprop_data(x, array(module.weight), list(module.stride))
+                y = ops.convolution_backprop_data(x, as_array(module.weight), list(module.stride))
                 return self.biased(y, module.bias)
             case nn.BatchNorm2d() | nn.BatchNorm3d():  # scale · x + shift
                 values = torch.arange(2.0).reshape(2, *(1,) * (dims + 1)).expand(2, module.num_features, *(1,) * dims)
                 shift, both = module(values).split(1)
-                return ops.add(ops.multiply(x, array(both - shift)), array(shift))
+                return ops.add(ops.multiply(x, as_array(both - shift)), as_array(shift))
             case nn.MaxPool2d() | nn.MaxPool3d():
                 twice, none = [2] * dims, [0] * dims
                 return ops.max_pool(x, twice, [1] * dims, none, none, twice).output(0)
@@ -162,17 +161,17 @@ class OpenVINO(nn.Module):
                 largest = ops.max_pool(pad, once, once, none, none, [2] * dims).output(0)
                 pad = ops.pad(largest, [0, 0, *once], [0, 0, *once], "edge")
                 channels = largest.get_partial_shape()[1].get_length()
-                kernel = array(module.kernel.expand(channels, *module.kernel.shape[1:]).unsqueeze(1))
+                kernel = as_array(module.kernel.expand(channels, *module.kernel.shape[1:]).unsqueeze(1))
                 return ops.group_convolution(pad, kernel, [2] * dims, none, none, once)
-        raise NotImplementedError(type(module).__name__)  # which `ready` answers with PyTorch
+        raise NotImplementedError(type(module).__name__)  # which `prepare_for_inference` answers with PyTorch
 
     def biased(self, x: Any, bias: Tensor | None) -> Any:
         """`x` and one value more for each channel."""
-        return x if bias is None else self.ops.add(x, array(bias.reshape(1, -1, *(1,) * self.dims)))
+        return x if bias is None else self.ops.add(x, as_array(bias.reshape(1, -1, *(1,) * self.dims)))
 
 
 @cache
-def core() -> Any:
+def openvino_core() -> Any:
     """OpenVINO itself, once for all networks."""
     return import_openvino().Core()
 
@@ -188,6 +187,6 @@ def import_openvino() -> Any:
     return openvino
 
 
-def array(weights: Tensor) -> Any:
+def as_array(weights: Tensor) -> Any:
     """Weights as OpenVINO takes them."""
     return weights.detach().contiguous().numpy()

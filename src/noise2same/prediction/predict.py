@@ -1,16 +1,17 @@
-"""Prediction in overlapping tiles that are blended smoothly, one row of tiles at a time.
+"""Prediction block by block: `predict_block` is a function of one block, `predict` a loop over all of them.
 
-While a row is predicted, another thread reads the next one and a third writes the last.
+While a block is predicted, another thread reads the next one and a third writes the last region that is complete.
 """
 
 from __future__ import annotations
 
 import math
+from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
-from functools import reduce
-from itertools import groupby, product
+from dataclasses import dataclass
+from itertools import product
 from typing import Any
 
 import numpy as np
@@ -20,14 +21,18 @@ from torch import Tensor, nn
 
 from noise2same.data import axes as ax
 from noise2same.data.normalize import Normalization, fill_invalid
+from noise2same.data.padding import reflect_to
 from noise2same.device import is_out_of_memory
+from noise2same.errors import Cancelled
+from noise2same.plan import BLOCK_MEMORY
+from noise2same.prediction.blocks import UNKNOWN_VALUES, Grid, Region, chunks_of, halved
 
-TILE = {2: (1056, 1056), 3: (64, 256, 256)}
-"""Largest tile, ([Z,] Y, X): as large as a laptop's memory allows, for the sake of little overlap."""
-OVERLAP = {2: (48, 48), 3: (16, 32, 32)}
-"""Of neighbouring tiles: about the reach of the default network, so that no seam is left to see."""
-BATCH_PIXELS = {"cpu": 2**18, "mps": 2**20, "cuda": 2**22}
-"""Pixels that go through the network at once."""
+REGION_MEMORY = 2**27
+"""Bytes of the result that are gathered before they are written; there are two such regions, or one is one chunk."""
+MEASURED_PIXELS = 2**22
+"""Pixels that are read at once to measure the statistics of an image."""
+
+OnBlock = Callable[[int, int], bool | None]
 
 
 def predict(
@@ -37,63 +42,126 @@ def predict(
     out: Any,
     *,
     normalization: Normalization | None,
-    augment: bool = False,
+    tta: bool = False,
     blend: Sequence[float] = (1.0,),
-    tile: Sequence[int] | None = None,
-    advance: Callable[[float], None] = lambda share: None,
+    block: Sequence[int] | None = None,
+    memory: int | None = None,
+    device: torch.device | None = None,
+    on_block: OnBlock | None = None,
 ) -> int:
     """Denoise `data` into `out`, both of the same shape and indexed piece by piece, so either may lie on disk.
+
+    The result does not depend on the size of the blocks, but for rounding. Where `out` has chunks or shards, each is
+    written once.
 
     Parameters
     ----------
     network : Module
-        Maps normalised (B, C, [Z,] Y, X) to the same shape. A `multiple` attribute names the sizes it strides by, to
-        which tiles are aligned so that they see the same grid as the whole image would.
+        Maps normalized (B, C, [Z,] Y, X) to the same shape. It may state `multiple`, the stride along each spatial
+        axis, `reach`, the pixels along each axis that an output depends on, and `values_per_pixel`, which it holds.
     data, out : array-like
         Anything that can be sliced: NumPy arrays, memory maps, zarr arrays. Values are converted to the dtype of `out`,
         integers rounded and clipped; NaN and infinite pixels pass through.
     axes : str
         Axes of both.
     normalization : Normalization, optional
-        None normalises each image by its own statistics.
-    augment : bool
-        Average over the eight rotations and flips in the YX plane; eight times the work.
+        None normalizes each image by its own statistics.
+    tta : bool
+        Test-time augmentation: average over the eight rotations and flips in the YX plane; eight times the work.
     blend : sequence of float
         Weight of the network's output in each channel, or one for all; the rest is the noisy image.
-    tile : sequence of int, optional
-        Largest tile, ([Z,] Y, X); halved, as often as it takes, when memory runs out.
-    advance : callable
-        Told, again and again, which share of the work has been done since the last time.
+    block : sequence of int, optional
+        Largest block, ([Z,] Y, X); by default as large as `memory` allows. Blocks are halved when memory runs out.
+    memory : int, optional
+        Bytes that the network may hold for the window of a block; by default the plan's `BLOCK_MEMORY`.
+    device : torch.device, optional
+        Where the network computes; by default where its parameters are.
+    on_block : callable, optional
+        Called as `on_block(done, total)` after each block. If it returns True, `Cancelled` is raised.
 
     Returns
     -------
     int
         Number of NaN and infinite pixels that were passed through.
     """
-    passed = 0
     sources, targets = ax.samples(data, axes), ax.samples(out, axes)
-    tile = tuple(tile or TILE[len(sources[0].size)])
-    for source, target in zip(sources, targets, strict=True):
-        reported = 0.0
-
-        def report(share: float) -> None:
-            nonlocal reported
-            if share > reported:  # work repeated after running out of memory is not told twice
-                advance((share - reported) / len(sources))
-                reported = share
-
-        own = normalization or Normalization.measure(
-            source.read(slice(start, start + 256)) for start in range(0, source.size[0], 256)
-        )
-        while True:
+    grid = Grid.of(network, sources[0].size)
+    unit = chunks_of(out, axes) or grid.multiple
+    blocks = _cut(network, grid, out, axes, unit, block, memory or BLOCK_MEMORY[len(grid.size)])
+    todo = deque(Task(source, target, *one) for source, target in zip(sources, targets, strict=True) for one in blocks)
+    done = passed = 0
+    own, measured = normalization, None
+    with reading_ahead(grid) as read, writing_behind() as write:
+        while todo:
+            task = todo[0]
+            if normalization is None and measured is not task.source:
+                own, measured = measure(task.source, grid, unit), task.source
+            window = read(task, todo[1] if len(todo) > 1 else None)
+            assert own is not None
             try:
-                passed += _predict_sample(network, source, target, own, tile, augment, blend, report)
-                break
+                result, count = predict_window(network, window, own, tta, blend, np.dtype(out.dtype), device)
             except (RuntimeError, MemoryError) as error:
-                if not is_out_of_memory(error) or max(tile) <= 32:
+                if not is_out_of_memory(error) or len(halved(task.block, grid.multiple)) == 1:
                     raise
-                tile = tuple(max(16, edge // 2) for edge in tile)
+                todo = deque(one.of(half) for one in todo for half in halved(one.block, grid.multiple))
+                done *= 2  # as if those before had been halves too, so that the share that is done stays true
+                continue
+            todo.popleft()
+            write(task, result)
+            done, passed = done + 1, passed + count
+            report(on_block, done, done + len(todo))
     return passed
+
+
+def _cut(
+    network: nn.Module, grid: Grid, out: Any, axes: str, unit: Sequence[int], block: Sequence[int] | None, memory: int
+) -> list[tuple[Region, Region]]:
+    """All blocks of an image, each after the region that it is a part of, in the order of the regions."""
+    pixel = ax.channels(axes, tuple(out.shape)) * np.dtype(out.dtype).itemsize
+    most = memory // (4 * getattr(network, "values_per_pixel", UNKNOWN_VALUES))
+    regions = grid.gather(REGION_MEMORY // pixel, unit)
+    return [(region, part) for region in regions for part in grid.split(region, most, longest=block)]
+
+
+def predict_block(
+    network: nn.Module,
+    source: ax.Sample,
+    region: Region,
+    *,
+    normalization: Normalization,
+    tta: bool = False,
+    blend: Sequence[float] = (1.0,),
+    dtype: Any = None,
+    device: torch.device | None = None,
+) -> tuple[NDArray[Any], int]:
+    """Denoise one region of an image.
+
+    It reads the region and the halo that the network needs, and nothing else. Its arguments can be pickled, if the
+    array of `source` can, so that any process can call it.
+
+    Parameters
+    ----------
+    network, tta, blend, device
+        As for `predict`.
+    source : Sample
+        The image.
+    region : tuple of slice
+        Start and stop along each spatial axis, [Z,] Y, X.
+    normalization : Normalization
+        Statistics to normalize with.
+    dtype : dtype, optional
+        Type of the result, by default that of the image.
+
+    Returns
+    -------
+    array
+        The denoised region, (1, C, [Z,] Y, X).
+    int
+        Number of NaN and infinite pixels that were passed through.
+    """
+    grid = Grid.of(network, source.size)
+    kind = np.dtype(source.array.dtype if dtype is None else dtype)
+    return predict_window(network, read_window(source, grid, region), normalization, tta, blend, kind, device)
 
 
 def predict_whole(
@@ -102,19 +170,115 @@ def predict_whole(
     axes: str,
     out: Any,
     *,
-    advance: Callable[[float], None] = lambda share: None,
+    on_block: OnBlock | None = None,
 ) -> int:
     """As `predict`, but with a function of one whole image (C, [Z,] Y, X) in its own units."""
     sources, targets, passed = ax.samples(data, axes), ax.samples(out, axes), 0
-    for source, target in zip(sources, targets, strict=True):
+    for done, (source, target) in enumerate(zip(sources, targets, strict=True), start=1):
         raw = source.read()
         filled, finite = fill_invalid(raw)
         clean = np.stack([denoise(image) for image in filled])
         result = Normalization((0.0,), (1.0,)).undo(clean, target.array.dtype)
         passed += _pass_through(result, raw, finite)
         target.write(result)
-        advance(1 / len(sources))
+        report(on_block, done, len(sources))
     return passed
+
+
+def report(on_block: OnBlock | None, done: int, total: int) -> None:
+    """Tell a listener how far the work is; raise `Cancelled` if it wants no more of it."""
+    if on_block is not None and on_block(done, total):
+        raise Cancelled(f"Denoising was cancelled after {done} of {total} blocks.")
+
+
+@dataclass(frozen=True, eq=False)
+class Task:
+    """One block of one image, and the region that it is a part of, which is written when all its blocks are done."""
+
+    source: ax.Sample
+    target: ax.Sample
+    region: Region
+    block: Region
+
+    def of(self, block: Region) -> Task:
+        """The same for another part of the region."""
+        return Task(self.source, self.target, self.region, block)
+
+
+def measure(source: ax.Sample, grid: Grid, unit: Sequence[int]) -> Normalization:
+    """Statistics of an image, which is read in boxes of bounded size, each chunk once."""
+    bare = Grid(grid.size, (0,) * len(grid.size), (1,) * len(grid.size))
+    return Normalization.measure(source.read(*box) for box in bare.split(bare.whole, MEASURED_PIXELS, unit=unit))
+
+
+@dataclass(frozen=True)
+class Window:
+    """The pixels that a region is predicted from.
+
+    Parameters
+    ----------
+    raw : array
+        The window within the image, (1, C, [Z,] Y, X).
+    filled : array
+        The same with NaN and infinite pixels filled, or `raw` itself where there are none.
+    size : tuple of int
+        Of the window with what is to be padded, ([Z,] Y, X).
+    inside : Region
+        Where the region is in the window.
+    """
+
+    raw: NDArray[Any]
+    filled: NDArray[Any]
+    size: tuple[int, ...]
+    inside: Region
+
+
+def read_window(source: ax.Sample, grid: Grid, region: Region) -> Window:
+    """Read the window of a region, and fill NaN and infinite pixels with the value of the nearest valid pixel.
+
+    The nearest one may lie beyond the window. If it matters for the region, it does so by less than twice the reach.
+    """
+    padded = grid.window(region)
+    window = _within(padded, grid.size)
+    raw = filled = source.read(*window)
+    if np.issubdtype(raw.dtype, np.floating) and not np.isfinite(raw).all():
+        around = zip(window, grid.reach, strict=True)
+        wide = _within(tuple(slice(max(0, w.start - 2 * r), w.stop + 2 * r) for w, r in around), grid.size)
+        filled = fill_invalid(source.read(*wide))[0][:, :, *_relative(window, wide)]
+    size = tuple(part.stop - part.start for part in padded)
+    return Window(raw, filled, size, _relative(region, padded))
+
+
+def _within(region: Region, size: Sequence[int]) -> Region:
+    return tuple(slice(part.start, min(part.stop, length)) for part, length in zip(region, size, strict=True))
+
+
+def _relative(region: Region, window: Region) -> Region:
+    """A region, counted from the start of the window around it."""
+    return tuple(slice(r.start - w.start, r.stop - w.start) for r, w in zip(region, window, strict=True))
+
+
+def predict_window(
+    network: nn.Module,
+    window: Window,
+    normalization: Normalization,
+    tta: bool,
+    blend: Sequence[float],
+    dtype: np.dtype[Any],
+    device: torch.device | None,
+) -> tuple[NDArray[Any], int]:
+    """As `predict_block`, of pixels that are read already."""
+    inside = window.inside
+    if device is None:
+        device = next((parameter.device for parameter in network.parameters()), torch.device("cpu"))
+    x = _moved(reflect_to(torch.from_numpy(normalization.apply(window.filled)), window.size), device)
+    y = forward(network, x, tta)[:, :, *inside]
+    weight = torch.tensor(blend, device=device).reshape(-1, *(1,) * len(inside))
+    result = normalization.undo(torch.lerp(x[:, :, *inside], y, weight).cpu().numpy(), dtype)
+    if window.filled is window.raw:
+        return result, 0
+    own = window.raw[:, :, *inside]
+    return result, _pass_through(result, own, np.isfinite(own))
 
 
 def _pass_through(result: NDArray[Any], raw: NDArray[Any], finite: NDArray[np.bool_] | None) -> int:
@@ -128,126 +292,15 @@ def _pass_through(result: NDArray[Any], raw: NDArray[Any], finite: NDArray[np.bo
     return int((~finite).sum())
 
 
-def _predict_sample(
-    network: nn.Module,
-    source: ax.Sample,
-    target: ax.Sample,
-    normalization: Normalization,
-    tile: Sequence[int],
-    augment: bool,
-    blend: Sequence[float],
-    report: Callable[[float], None],
-) -> int:
-    """Denoise one image, row of tiles by row of tiles along its first spatial axis; count what is passed through."""
-    size, dims = source.size, len(source.size)
-    device = next((parameter.device for parameter in network.parameters()), torch.device("cpu"))
-    multiple = getattr(network, "multiple", (1,) * dims)
-    first, *others = (Tiles(*along) for along in zip(size, tile, OVERLAP[dims], multiple, strict=True))
-    places = list(product(*(range(len(plan.starts)) for plan in others)))
-    pixels = first.length * math.prod(plan.length for plan in others)
-    together = max(1, BATCH_PIXELS.get(device.type, BATCH_PIXELS["cpu"]) // pixels)
-
-    def extent(place: Sequence[int]) -> list[int]:  # without what would overhang the image: networks pad as they need
-        return [len(plan.weights[k]) for plan, k in zip(others, place, strict=True)]
-
-    same_size = [list(group) for _, group in groupby(sorted(places, key=extent), extent)]
-    batches = [group[i : i + together] for group in same_size for i in range(0, len(group), together)]
-    rows = [(start, min(start + first.length, size[0])) for start in first.starts]
-    weight = torch.tensor(blend, device=device).reshape(-1, *[1] * dims)
-    unfinished, passed = None, 0  # `unfinished`: the part of the last row of tiles that this one still adds to
-    with written_behind(target) as write:
-        for row, raw in enumerate(read_ahead(source, rows)):
-            start, end = rows[row][0], rows[row + 1][0] if row + 1 < len(rows) else size[0]
-            filled, finite = fill_invalid(raw)
-            blended = np.zeros(raw.shape, np.float32)
-            if unfinished is not None:
-                blended[:, :, : unfinished.shape[2]] += unfinished
-            predicted = 0
-            for batch in batches:
-                boxes = [tuple(plan.box(k) for plan, k in zip(others, place, strict=True)) for place in batch]
-                noisy = [torch.from_numpy(normalization.apply(filled[:, :, :, *box])) for box in boxes]
-                x = moved(torch.cat(noisy), device)
-                clean = torch.lerp(x, forward(network, x, augment), weight).cpu().numpy()
-                for one, place, box in zip(clean, batch, boxes, strict=True):
-                    weights = [first.weights[row], *(plan.weights[k] for plan, k in zip(others, place, strict=True))]
-                    blended[:, :, :, *box] += reduce(np.multiply.outer, weights) * one
-                predicted += len(batch)
-                report((row + predicted / len(places)) / len(first.starts))
-            done = end - start
-            result = normalization.undo(blended[:, :, :done], target.array.dtype)
-            passed += _pass_through(result, raw[:, :, :done], None if finite is None else finite[:, :, :done])
-            write(start, end, result)
-            unfinished = blended[:, :, done:].copy()
-    return passed
-
-
-def moved(x: Tensor, device: torch.device) -> Tensor:
+def _moved(x: Tensor, device: torch.device) -> Tensor:
     """`x` on `device`; an NVIDIA GPU takes it from pinned memory while it still computes."""
     return x.pin_memory().to(device, non_blocking=True) if device.type == "cuda" else x.to(device)
 
 
-def read_ahead(source: ax.Sample, rows: Sequence[tuple[int, int]]) -> Iterator[NDArray[Any]]:
-    """Each of the rows of an image, the next one being read while the caller works on the last."""
-    with ThreadPoolExecutor(1) as reader:
-        following = reader.submit(source.read, slice(*rows[0]))
-        for row in [*rows[1:], None]:
-            raw = following.result()
-            if row is not None:
-                following = reader.submit(source.read, slice(*row))
-            yield raw
-
-
-@contextmanager
-def written_behind(target: ax.Sample) -> Iterator[Callable[[int, int, NDArray[Any]], None]]:
-    """A `write` that returns before the rows are written, unless those before them still are not; its errors follow."""
-    with ThreadPoolExecutor(1) as writer:
-        last: list[Future[None]] = []
-
-        def write(start: int, end: int, rows: NDArray[Any]) -> None:
-            if last:
-                last.pop().result()
-            last.append(writer.submit(target.write, rows, slice(start, end)))
-
-        yield write
-        if last:
-            last.pop().result()
-
-
-class Tiles:
-    """How one axis is cut: starts of the tiles, their common length, and weights that add up to one at each pixel.
-
-    Tiles are as few as the largest allowed length permits and then as short as they can be. The weight of a tile falls
-    smoothly to zero towards a neighbour, and the outer quarter of an overlap, where a tile misses most of the
-    surroundings of its pixels, does not count at all.
-    """
-
-    def __init__(self, size: int, longest: int, overlap: int, multiple: int) -> None:
-        longest = max(multiple, longest // multiple * multiple)
-        overlap = min(overlap, longest // 2)
-        count = 1 if size <= longest else -(-(size - overlap) // (longest - overlap))
-        self.size = size
-        self.length = _up(-(-(size + (count - 1) * overlap) // count), multiple)
-        step = (size - self.length) / max(1, count - 1)
-        self.starts = [_up(int(i * step), multiple) for i in range(count)]
-        windows = np.zeros((count, size))
-        for window, start in zip(windows, self.starts, strict=True):
-            at = np.arange(start, min(start + self.length, size))
-            rise = at - start + 0.5 if start > 0 else np.full(len(at), np.inf)
-            fall = start + self.length - at - 0.5 if start + self.length < size else np.full(len(at), np.inf)
-            distance = np.clip((np.minimum(rise, fall) - overlap / 4) / max(1, overlap / 2), 1e-3, 1)
-            window[at] = np.sin(np.pi / 2 * distance) ** 2
-        windows /= windows.sum(0)
-        self.weights = [w[self.box(k)].astype(np.float32) for k, w in enumerate(windows)]
-
-    def box(self, k: int) -> slice:
-        """Pixels of the image under tile k."""
-        return slice(self.starts[k], min(self.starts[k] + self.length, self.size))
-
-
 @torch.inference_mode()
-def forward(network: nn.Module, x: Tensor, augment: bool) -> Tensor:
+def forward(network: nn.Module, x: Tensor, tta: bool) -> Tensor:
     """One pass of (B, C, [Z,] Y, X), or the mean over the eight rotations and flips of its YX plane."""
-    if not augment:
+    if not tta:
         return network(x)
     total = torch.zeros_like(x)
     for turns, flip in product(range(4), (False, True)):
@@ -257,5 +310,48 @@ def forward(network: nn.Module, x: Tensor, augment: bool) -> Tensor:
     return total / 8
 
 
-def _up(value: int, multiple: int) -> int:
-    return -(-value // multiple) * multiple
+@contextmanager
+def reading_ahead(grid: Grid) -> Iterator[Callable[[Task, Task | None], Window]]:
+    """A function that returns the window of a task, and begins to read that of the next one."""
+    with ThreadPoolExecutor(1) as reader:
+        ahead: dict[Task, Future[Window]] = {}
+
+        def read(task: Task, following: Task | None) -> Window:
+            now = ahead.pop(task, None)
+            window = read_window(task.source, grid, task.block) if now is None else now.result()
+            ahead.clear()  # of what was halved meanwhile
+            if following is not None:
+                ahead[following] = reader.submit(read_window, following.source, grid, following.block)
+            return window
+
+        yield read
+
+
+@contextmanager
+def writing_behind() -> Iterator[Callable[[Task, NDArray[Any]], None]]:
+    """A function that gathers blocks and writes each region once it is complete, in a thread and a queue of one.
+
+    An error in writing is raised by the next call, or at the end.
+    """
+    with ThreadPoolExecutor(1) as writer:
+        last: list[Future[None]] = []
+        gathered: NDArray[Any] | None = None
+        missing = 0
+
+        def write(task: Task, pixels: NDArray[Any]) -> None:
+            nonlocal gathered, missing
+            if gathered is None:
+                size = [part.stop - part.start for part in task.region]
+                missing = math.prod(size)
+                gathered = np.empty((*pixels.shape[:2], *size), pixels.dtype)
+            gathered[:, :, *_relative(task.block, task.region)] = pixels
+            missing -= math.prod(pixels.shape[2:])
+            if missing == 0:
+                if last:
+                    last.pop().result()
+                last.append(writer.submit(task.target.write, gathered, *task.region))
+                gathered = None
+
+        yield write
+        if last:
+            last.pop().result()

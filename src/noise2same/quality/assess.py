@@ -1,99 +1,241 @@
-"""One result and what to think of it: the noise that was there, the verdict, and the report of both."""
+"""Assess a denoised image without the clean one: diagnose its noise, judge frame by frame, keep what a report shows."""
 
 from __future__ import annotations
 
-import os
-import shlex
-import sys
-from dataclasses import asdict, dataclass
+import math
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, field, replace
 from functools import partial
-from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol
 
+import numpy as np
 from numpy.typing import NDArray
 
-from noise2same import __version__, io
+from noise2same import io
 from noise2same.data import axes as ax
+from noise2same.errors import InputError
 from noise2same.noise.diagnose import Diagnosis, diagnose
-from noise2same.quality.checks import Verdict, judge
+from noise2same.quality.checks import WORDS, Verdict, judge
+from noise2same.quality.risk import PROBED_PIXELS, Response
 
-if TYPE_CHECKING:
-    from noise2same.denoiser import Denoiser
+CROP = {"Z": 32, "Y": 2048, "X": 2048}
+"""Largest part of an image that is assessed, in pixels along each axis: its center."""
+HALO = {"Z": 8, "Y": 32, "X": 32}
+"""Pixels around the center that are denoised with it and cut off: the reach of the default network is 23."""
+MAX_FRAMES = 8
+"""Samples and time points that are judged."""
+FRAME_NAMES = {"S": "sample", "T": "time point"}
+PROBED_SHARE = {True: 1.0, False: 1 / 8}
+"""Share of the pixels that is probed, at most, by whether the image was denoised with tta.
 
-LARGEST = {"Z": 32, "Y": 2048, "X": 2048}
-"""Most of an image that is looked at, along each axis: the middle of its first sample."""
+A probe denoises twice and without tta, so either takes a quarter of the time that the image took.
+"""
+MIN_PROBED = 2**16
+"""Smaller images are probed whole: that takes a fraction of a second, and less would not give an estimate."""
+
+
+class SupportsDenoise(Protocol):
+    """A denoiser, such as `noise2same.Denoiser`."""
+
+    network: Any
+    """None for a method without one, whose error cannot be estimated."""
+
+    def denoise(self, image: Any, axes: str | None = None, *, dtype: str = "same", tta: bool | None = None) -> Any:
+        """Denoise an array, with test-time augmentation or without."""
 
 
 @dataclass(frozen=True)
-class Result:
-    """A noisy image and what a denoiser made of it, or as much of both as is looked at."""
+class Frame:
+    """One sample or time point of an image."""
+
+    index: dict[str, int]
+    """Position along S and T; empty if the image has neither."""
+
+    def __str__(self) -> str:
+        """Name it, counting from 1."""
+        return ", ".join(f"{FRAME_NAMES[axis]} {at + 1}" for axis, at in self.index.items()) or "the image"
+
+
+@dataclass(frozen=True)
+class Assessment:
+    """What to think of a denoised image, and the part of it that shows why: the center of its worst frame."""
 
     noisy: NDArray[Any]
     clean: NDArray[Any]
     axes: str
-    source: dict[str, str]
-    """Name and shape of the whole image."""
+    """Of both: [C][Z]YX."""
     diagnosis: Diagnosis
     verdict: Verdict
+    """On the worst of the frames."""
+    source: dict[str, str] = field(default_factory=dict)
+    """Name, shape and axes of the whole image, and which frame of it this is."""
+    frames: dict[str, str] = field(default_factory=dict)
+    """The frames that were judged, by name, and the word on each."""
+    frame: Frame = field(default_factory=lambda: Frame({}))
+    region: tuple[slice, ...] = ()
+    """Where the center is, [Z,] Y, X."""
 
     def figures(self) -> dict[str, Any]:
-        """Verdict and diagnosis as JSON holds them."""
-        return {"verdict": asdict(self.verdict), "noise": asdict(self.diagnosis)}
+        """Verdict, frames and diagnosis as JSON holds them."""
+        return {"verdict": asdict(self.verdict), "frames": self.frames, "noise": asdict(self.diagnosis)}
+
+    def same_part(self, image: io.Image) -> NDArray[Any]:
+        """Cut the part that `noisy` and `clean` show out of another image of the same shape, such as the truth."""
+        return _cut(image.data, image.axes, self.frame, self.region)
 
 
-def look_at(
-    noisy: io.Image, clean: io.Image | None, model: Denoiser | None = None, *, augment: bool | None = None
-) -> Result:
-    """Judge a denoised image without a clean one; with the model that made it, its error is estimated too.
+def assess(
+    noisy: io.Image,
+    clean: io.Image | NDArray[Any] | None,
+    denoiser: SupportsDenoise | None = None,
+    *,
+    diagnosis: Diagnosis | None = None,
+    tta: bool | None = None,
+) -> Assessment:
+    """Judge a denoised image without a clean one; with the denoiser that made it, its error is estimated too.
 
-    `augment` is how the model denoised it (`Denoiser.denoise`). Without `clean`, the model denoises what is looked at.
+    Of several samples or time points, up to eight evenly spread ones are judged, first and last included, and the worst
+    counts. Of large frames only the center is read: 2048 × 2048 pixels (× 32 planes), fewer of each of several frames.
+
+    Parameters
+    ----------
+    noisy : Image
+        What was denoised; only what is judged is read.
+    clean : Image or array, optional
+        The result, of the same shape and axes. Without it, the denoiser denoises what is judged.
+    denoiser : SupportsDenoise, optional
+        What made the result. Its network denoises parts of the image twice more, which takes at most a third of the
+        time that the whole image took.
+    diagnosis : Diagnosis, optional
+        Of the noise, if it is known already.
+    tta : bool, optional
+        Whether the result was made with test-time augmentation; None if it is not known.
+
+    Returns
+    -------
+    Assessment
+        The verdict, and what a report shows of the image.
     """
-    before, axes = part_of(noisy)
-    if clean is None:
-        assert model is not None, "something must say what the denoised image is"
-        after = model.denoise(before, axes, augment=model.turns(noisy) if augment is None else augment)
-    else:
-        after, _ = part_of(clean)
-    diagnosis = diagnose([ax.to_network(before, axes)])
-
-    response = None
-    if model is not None and model.network is not None:
-        turned = model.turns(noisy) if augment is None else augment
-        response = partial(model.denoise, axes=f"C{ax.spatial(axes)}", dtype="float32", augment=turned)
-    verdict = judge(before, after, axes, diagnosis=diagnosis, response=response)
+    frames = spread_frames(noisy)
+    region = central_region(noisy, len(frames))
+    before = [_cut(noisy.data, noisy.axes, frame, region) for frame in frames]
+    after = [_result(noisy, clean, denoiser, frame, region, tta) for frame in frames]
+    axes = _axes_of(before[0], noisy.axes)
+    if diagnosis is None:
+        diagnosis = diagnose([ax.to_network(crop, axes) for crop in before])
+    response, pixels = _response(denoiser, axes), _probed_pixels(noisy, len(frames), bool(tta))
+    verdicts = [_judge(*pair, axes, diagnosis, response, pixels) for pair in zip(before, after, strict=True)]
+    worst = max(range(len(frames)), key=lambda number: _badness(verdicts[number]))
     source = {"image": noisy.name, "shape": " × ".join(map(str, noisy.shape)), "axes": noisy.axes}
-    return Result(before, after, axes, source, diagnosis, verdict)
-
-
-def write_report(path: str | os.PathLike[str], result: Result, model: Denoiser | None, truth: io.Image | None) -> Path:
-    """Write the page (.html) or picture (.png) about a result."""
-    from noise2same.quality import report
-
-    path = Path(path)
-    settings = result.source | {"noise2same": __version__, "command": shlex.join(sys.argv)}
-    if model is not None:
-        settings |= model.config.model_dump(mode="json")
-    report.write_report(
-        path,
-        noisy=result.noisy,
-        clean=result.clean,
-        axes=result.axes,
-        diagnosis=result.diagnosis,
-        verdict=result.verdict,
-        settings=settings,
-        training={} if model is None else model.summary,
-        truth=None if truth is None else part_of(truth)[0],
+    return Assessment(
+        noisy=before[worst],
+        clean=after[worst],
+        axes=axes,
+        diagnosis=diagnosis,
+        verdict=_name_frame(verdicts[worst], frames, frames[worst]),
+        source=source | ({"frame": str(frames[worst])} if len(frames) > 1 else {}),
+        frames={str(frame): verdict.word for frame, verdict in zip(frames, verdicts, strict=True)},
+        frame=frames[worst],
+        region=region,
     )
-    return path
 
 
-def part_of(image: io.Image) -> tuple[NDArray[Any], str]:
-    """The middle of the first sample, of `LARGEST` size, and its axes: [C][Z]YX."""
-    sample = ax.samples(image.data, image.axes)[0]
-    spatial = ax.spatial(image.axes)
-    middle = []
-    for axis, size in zip(spatial, sample.size, strict=True):
-        length = min(size, LARGEST[axis])
-        middle.append(slice((size - length) // 2, (size - length) // 2 + length))
-    pixels = sample.read(*middle)[0]
-    return (pixels[0], spatial) if len(pixels) == 1 else (pixels, f"C{spatial}")
+def spread_frames(image: io.Image) -> list[Frame]:
+    """Choose evenly spread samples and time points of an image, first and last included."""
+    letters = [letter for letter in image.axes if letter in ax.SAMPLES]
+    sizes = [image.shape[image.axes.index(letter)] for letter in letters]
+    count = math.prod(sizes)
+    chosen = np.linspace(0, count - 1, min(count, MAX_FRAMES)).round().astype(int)
+    places = [np.unravel_index(number, sizes) if sizes else () for number in chosen]
+    return [Frame(dict(zip(letters, map(int, place), strict=True))) for place in places]
+
+
+def central_region(image: io.Image, frames: int = 1) -> tuple[slice, ...]:
+    """Slices of the center of a frame, [Z,] Y, X; of several frames each gets its share of the pixels of one."""
+    region = []
+    for axis in ax.spatial(image.axes):
+        size = image.shape[image.axes.index(axis)]
+        length = min(size, CROP[axis] if axis == "Z" else int(CROP[axis] / math.sqrt(frames)))
+        start = (size - length) // 2
+        region.append(slice(start, start + length))
+    return tuple(region)
+
+
+def _cut(array: Any, axes: str, frame: Frame, region: Sequence[slice]) -> NDArray[Any]:
+    """Read a region of a frame, ([C,] [Z,] Y, X): without C if there is one channel."""
+    pixels = ax.Sample(array, axes, frame.index).read(*region)[0]
+    return pixels[0] if len(pixels) == 1 else pixels
+
+
+def _axes_of(crop: NDArray[Any], axes: str) -> str:
+    """Axes of what `_cut` reads out of an image with `axes`."""
+    spatial = ax.spatial(axes)
+    return spatial if crop.ndim == len(spatial) else f"C{spatial}"
+
+
+def _result(
+    noisy: io.Image,
+    clean: io.Image | NDArray[Any] | None,
+    denoiser: SupportsDenoise | None,
+    frame: Frame,
+    region: Sequence[slice],
+    tta: bool | None,
+) -> NDArray[Any]:
+    """Read a region of a frame of the result; without one, denoise the region with its surroundings."""
+    if clean is not None:
+        array = clean.data if isinstance(clean, io.Image) else clean
+        if tuple(array.shape) != noisy.shape:
+            raise InputError(f"{noisy.name} has shape {noisy.shape} but its result has {array.shape}: they must agree.")
+        return _cut(array, noisy.axes, frame, region)
+    if denoiser is None:
+        raise InputError("There is neither a denoised image to assess nor a denoiser to make one: give one of them.")
+    halo = [HALO[axis] for axis in ax.spatial(noisy.axes)]
+    wider = [slice(max(0, cut.start - more), cut.stop + more) for cut, more in zip(region, halo, strict=True)]
+    pixels = _cut(noisy.data, noisy.axes, frame, wider)
+    denoised: NDArray[Any] = denoiser.denoise(pixels, _axes_of(pixels, noisy.axes), tta=tta)
+    inner = [slice(cut.start - more.start, cut.stop - more.start) for cut, more in zip(region, wider, strict=True)]
+    center: tuple[Any, ...] = (..., *inner)
+    return denoised[center]
+
+
+def _response(denoiser: SupportsDenoise | None, axes: str) -> Response | None:
+    if denoiser is None or denoiser.network is None:
+        return None
+    return partial(denoiser.denoise, axes=f"C{ax.spatial(axes)}", dtype="float32", tta=False)
+
+
+def _judge(
+    noisy: NDArray[Any],
+    clean: NDArray[Any],
+    axes: str,
+    diagnosis: Diagnosis,
+    response: Response | None,
+    pixels: int,
+) -> Verdict:
+    """Judge a frame; one without known pixels is to be checked."""
+    try:
+        return judge(noisy, clean, axes, diagnosis=diagnosis, response=response, probed_pixels=pixels)
+    except InputError:
+        return Verdict("check", "It has too few known pixels to be judged: most are NaN or infinite.", None, ())
+
+
+def _probed_pixels(image: io.Image, frames: int, tta: bool) -> int:
+    """How many pixels of each frame are probed."""
+    channels = ax.channels(image.axes, image.shape)
+    share = PROBED_SHARE[tta] * math.prod(image.shape) / channels
+    return int(min(PROBED_PIXELS, max(share, MIN_PROBED) / frames))
+
+
+def _badness(verdict: Verdict) -> tuple[float, ...]:
+    """Order verdicts: by the word, by how many checks are not passed, and by how little the image improved."""
+    failed = sum(check.word != "trust" for check in verdict.checks)
+    gain = next((check.value for check in verdict.checks if check.name == "improvement"), 0.0)
+    return WORDS.index(verdict.word), failed, -gain
+
+
+def _name_frame(verdict: Verdict, frames: Sequence[Frame], worst: Frame) -> Verdict:
+    """Say in the reason which of several frames is the worst."""
+    if len(frames) == 1:
+        return verdict
+    told = f"{verdict.reason} This is {worst}, the worst of the {len(frames)} that were judged."
+    return replace(verdict, reason=told)

@@ -1,8 +1,8 @@
-"""What a denoiser took away, x − f(x), measured block by block in units of the noise; and lines that it left behind."""
+"""What a denoiser removed, x − f(x), measured block by block in units of the noise; and the seams that it left."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, fields
 from itertools import product
 from typing import Any
@@ -11,32 +11,41 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import ndimage
 
+from noise2same.noise.model import NoiseModel
+
 Array = NDArray[np.float64]
-Variance = Callable[[Array], Array]
-"""Variance of the noise of a channel where the clean image has the given values."""
 
 BLOCK = 16
 """Side of a block in pixels."""
-WHITE = 1.7
+MAX_WHITE_LAG = 1.7
 """Standard errors that the autocorrelation of white noise in a block hardly exceeds."""
 SCALES = (2, 4, 8, 16)
 """Sides of the squares, in pixels, over which the residual is averaged."""
 CROP = {2: (256, 256), 3: (16, 128, 128)}
-"""Sides of the pieces of a large image that are looked at."""
+"""Largest sides of the crops of a large image that are measured, [Z,] Y, X."""
+MIN_CROP = 64
+"""Sides along Y and X are not halved below this: a network needs some surroundings."""
 PIXELS = 2**20
-"""Of a channel that are looked at."""
-SEGMENT, SEGMENTS, HIGHEST, MARGIN = 64, 32, 9.0, 8
-"""In search of seams: pixels and number of a line's segments, the most that one can count, and lines left out."""
-IMAGES = 4
-"""Of a stack that are searched for seams."""
+"""Pixels of a channel that are measured at most."""
+SEAM_IMAGES = 4
+"""Images of a stack that are searched for seams."""
+SEAM_SEGMENT, SEAM_SEGMENTS = 64, 32
+"""Longest segment of a line in pixels, and segments of a line that are averaged at most, in search of seams."""
+SEAM_MAX = 9.0
+"""The most that one segment adds to the strength of a seam, in squared usual steps."""
+SEAM_MARGIN = 8
+"""Outermost lines that are not searched for seams: denoisers err there for want of neighbors."""
 
 
 @dataclass(frozen=True)
 class Blocks:
-    """Blocks without unknown pixels of one channel; fields of shape (blocks,). The noise has the variance 1."""
+    """Blocks of one channel without unknown pixels, in units in which the noise has the variance 1.
+
+    The residual is x − f(x). Fields have the shape (blocks,) unless they say otherwise.
+    """
 
     square: Array
-    """Mean square of the residual: 1 where nothing but noise was taken away."""
+    """Mean square of the residual: 1 where nothing but noise was removed."""
     mean: Array
     """Mean of the residual."""
     brightness: Array
@@ -46,7 +55,7 @@ class Blocks:
     lag: Array
     """Larger of the residual's two autocorrelations from a pixel to its neighbours along Y and X."""
     grain: Array
-    """Mean square of the denoised image's fine detail, which the noise would dominate if it were still there."""
+    """Mean square of the denoised image's fine detail, which is mostly noise where noise is left."""
     detail: Array
     """Mean product of that detail and the residual: positive where detail was flattened."""
     local: Array
@@ -54,7 +63,7 @@ class Blocks:
     variance: Array
     """Mean variance of the noise, in the image's own units."""
     derivative: Array
-    """Mean of ∂f_j/∂x_j; 0 where the denoiser was not asked."""
+    """Mean of ∂f_j/∂x_j, the share of the noise that the denoiser lets through; 0 where it was not probed."""
 
     def __len__(self) -> int:
         return len(self.square)
@@ -63,27 +72,41 @@ class Blocks:
         return Blocks(*(getattr(self, field.name)[which] for field in fields(self)))
 
     def quiet(self) -> NDArray[np.bool_]:
-        """Where nothing but noise can have been taken away: (blocks,).
+        """Select the blocks, (blocks,), in which nothing but noise can have been removed.
 
-        The denoised image is flat there, as in the flattest half of all blocks, and the residual looks white: lost
-        texture would show in it. Neither looks at how strong the residual is.
+        These are blocks of the flatter half of the denoised image whose residual is white: lost texture would make
+        neighbors alike. Neither criterion depends on how strong the residual is.
         """
-        return (self.slope <= np.median(self.slope)) & (self.lag < WHITE / BLOCK)
+        return (self.slope <= np.median(self.slope)) & (self.lag < MAX_WHITE_LAG / BLOCK)
 
     @classmethod
     def join(cls, parts: Sequence[Blocks]) -> Blocks:
-        """All blocks of several crops."""
+        """Put the blocks of several crops together."""
         return cls(*(np.concatenate([getattr(part, field.name) for part in parts]) for field in fields(cls)))
 
 
 def crops(shape: Sequence[int], pixels: int = PIXELS) -> list[tuple[slice, ...]]:
-    """Evenly spread pieces of an array (N, C, [Z,] Y, X), each of one image and all of its channels: (C, [Z,] Y, X).
+    """Choose evenly spread crops of an array (N, C, [Z,] Y, X).
 
-    Together they have at most `pixels` pixels in a channel, or are one.
+    Parameters
+    ----------
+    shape : sequence of int
+        Of the array.
+    pixels : int
+        How many pixels of a channel the crops have together, at most; but there is at least one crop.
+
+    Returns
+    -------
+    list of tuple of slice
+        Each selects (1, C, [Z,] Y, X): a part of one image, with all of its channels. An image with at most `pixels`
+        pixels is one crop; of a larger one, at least two crops are taken if `pixels` allows.
     """
     samples, _, *size = shape
-    whole = np.prod(size) <= pixels
-    sides = [length if whole else min(length, side) for length, side in zip(size, CROP[len(size)], strict=True)]
+    sides = list(size)
+    if np.prod(size) > pixels:
+        sides = list(map(min, size, CROP[len(size)]))
+        while 2 * np.prod(sides) > pixels and min(sides[-2:]) >= 2 * MIN_CROP:
+            sides[-2:] = [side // 2 for side in sides[-2:]]
     starts = [
         np.linspace(0, length - side, -(-length // side)).astype(int) for length, side in zip(size, sides, strict=True)
     ]
@@ -97,27 +120,27 @@ def crops(shape: Sequence[int], pixels: int = PIXELS) -> list[tuple[slice, ...]]
 
 
 def blocks(noisy: Array, clean: Array, variance: Array, derivative: Array | None = None) -> Blocks:
-    """Blocks of a piece of one channel, plane by plane.
+    """Measure the blocks of a crop of one channel, plane by plane.
 
     Parameters
     ----------
     noisy, clean, variance, derivative : ndarray, ([Z,] Y, X)
-        The piece, denoised, the variance of its noise, and the derivative of each denoised pixel by the noisy one, if
-        it was asked for.
+        The crop, the denoised crop, the variance of its noise, and the derivative of each denoised pixel by the noisy
+        one, if it was probed.
     """
     arrays = (noisy, clean, variance, np.zeros_like(noisy) if derivative is None else derivative)
     planes = (array.reshape(-1, *noisy.shape[-2:]) for array in arrays)
     return Blocks.join([_of_plane(*plane) for plane in zip(*planes, strict=True)])
 
 
-def of_channels(x: NDArray[Any], f: NDArray[Any], variances: Sequence[Variance]) -> list[Blocks]:
-    """Blocks of each channel of noisy and denoised images, (N, C, [Z,] Y, X)."""
-    found: list[list[Blocks]] = [[] for _ in variances]
-    for piece in crops(x.shape):
-        noisy, clean = (array[piece][0].astype(np.float64) for array in (x, f))
-        for c, variance in enumerate(variances):
-            known = np.where(np.isfinite(clean[c]), clean[c], 0.0)
-            found[c].append(blocks(noisy[c], clean[c], variance(known)))
+def blocks_of_channels(x: NDArray[Any], f: NDArray[Any], noise: NoiseModel) -> list[Blocks]:
+    """Measure the blocks of each channel of noisy and denoised images, (N, C, [Z,] Y, X)."""
+    found: list[list[Blocks]] = [[] for _ in range(x.shape[1])]
+    for crop in crops(x.shape):
+        noisy, clean = x[crop].astype(np.float64), f[crop].astype(np.float64)
+        variance = noise.variance(np.where(np.isfinite(clean), clean, 0.0))
+        for channel, *arrays in zip(found, noisy[0], clean[0], variance[0], strict=True):
+            channel.append(blocks(*arrays))
     return [Blocks.join(parts) for parts in found]
 
 
@@ -148,7 +171,7 @@ def _of_plane(noisy: Array, clean: Array, variance: Array, derivative: Array) ->
 
 
 def cut(plane: NDArray[Any]) -> NDArray[Any]:
-    """Array (Y, X) -> its whole blocks, (blocks, height, width); an axis shorter than a block is one block long."""
+    """Cut an array (Y, X) into whole blocks, (blocks, height, width); a shorter axis is one block long."""
     height, width = (min(BLOCK, length) for length in plane.shape)
     rows, columns = plane.shape[0] // height, plane.shape[1] // width
     tiles = plane[: rows * height, : columns * width].reshape(rows, height, columns, width)
@@ -165,43 +188,47 @@ def _local_power(tiles: Array, scale: int) -> Array:
 
 
 def seams(x: NDArray[Any], f: NDArray[Any]) -> list[float]:
-    """The strongest `seam` of each channel of images (N, C, [Z,] Y, X), a few of which are searched."""
-    chosen = np.linspace(0, len(x) - 1, min(len(x), IMAGES)).round().astype(int)
+    """Find the strongest `seam` of each channel of images (N, C, [Z,] Y, X), of which a few are searched."""
+    chosen = np.linspace(0, len(x) - 1, min(len(x), SEAM_IMAGES)).round().astype(int)
     return [max(seam(x[n, c], f[n, c]) for n in chosen) for c in range(x.shape[1])]
 
 
 def seam(noisy: NDArray[Any], clean: NDArray[Any]) -> float:
-    """How much the strongest straight line across a whole image, ([Z,] Y, X), stands out that only `clean` has.
+    """Measure how strong the strongest straight line across a whole image is that only the denoised one has.
 
     A denoiser that treats tiles differently makes steps along their borders. The step of the residual from each line of
-    pixels to the next is averaged over segments of up to 64 pixels and squared, in units of its usual size. It counts
-    where the denoised image has it, sharply, and the noisy one has not, and up to 9: an object's edge is in both, and
-    rarely crosses the whole image. The value is the largest mean over a line's segments but the highest quarter of
-    them. The outermost lines are left out: denoisers err there for want of neighbours.
+    pixels to the next is averaged over segments and squared, in units of its usual size. It counts where the denoised
+    image has a sharp step and the noisy one has none: an object's edge is in both, and rarely crosses the whole image.
+    A line's strength is the mean over its segments without the highest quarter.
+
+    Parameters
+    ----------
+    noisy, clean : ndarray, ([Z,] Y, X)
+        One channel of an image, and the same denoised.
     """
     highest = 0.0
     for axis in range(noisy.ndim):
-        if noisy.shape[axis] < 4 * MARGIN or noisy.shape[-2 if axis == noisy.ndim - 1 else -1] < 2 * MARGIN:
+        if noisy.shape[axis] < 4 * SEAM_MARGIN or noisy.shape[-2 if axis == noisy.ndim - 1 else -1] < 2 * SEAM_MARGIN:
             continue
-        steps, made = (np.diff(lines[:, MARGIN:-MARGIN], axis=1) for lines in _profiles(noisy, clean, axis))
+        steps, made = (np.diff(lines[:, SEAM_MARGIN:-SEAM_MARGIN], axis=1) for lines in _profiles(noisy, clean, axis))
         usual = 1.4826 * np.median(np.abs(steps))
-        only_clean = np.abs(steps + made) < np.abs(made) / 2  # the noisy image's step is the sum
+        only_clean = np.abs(steps + made) < np.abs(made) / 2  # the noisy image's step is the sum of both
         sharp = np.abs(made) > np.abs(np.roll(made, 1, axis=1)) + np.abs(np.roll(made, -1, axis=1))
         if usual > 0:
-            counted = np.where(only_clean & sharp, np.minimum((steps / usual) ** 2, HIGHEST), 0.0)
+            counted = np.where(only_clean & sharp, np.minimum((steps / usual) ** 2, SEAM_MAX), 0.0)
             usually = np.sort(counted, axis=0)[: -(-3 * len(counted) // 4)]
             highest = max(highest, float(usually.mean(axis=0).max()))
     return highest
 
 
 def _profiles(noisy: NDArray[Any], clean: NDArray[Any], axis: int) -> tuple[Array, Array]:
-    """Means over segments across an axis, evenly spread, of residual and clean: each (segments, length of the axis)."""
+    """Average residual and denoised image over segments across an axis: each (segments, length of the axis)."""
     noisy, clean = np.moveaxis(noisy, axis, -1), np.moveaxis(clean, axis, -1)
     *outer, across, _ = noisy.shape
-    length = int(np.clip(across // 8, 8, SEGMENT))
+    length = int(np.clip(across // 8, 8, SEAM_SEGMENT))
     places = list(product(*map(range, outer), range(0, across - length + 1, length)))
     residuals, cleans = [], []
-    for i in np.linspace(0, len(places) - 1, min(len(places), SEGMENTS)).round().astype(int):
+    for i in np.linspace(0, len(places) - 1, min(len(places), SEAM_SEGMENTS)).round().astype(int):
         *plane, start = places[i]
         x, f = (array[*plane, start : start + length].astype(np.float64) for array in (noisy, clean))
         known = np.isfinite(x) & np.isfinite(f)

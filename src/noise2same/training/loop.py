@@ -22,11 +22,11 @@ from lightning.fabric.utilities.exceptions import MisconfigurationException
 from torch import Tensor, nn
 from torch.optim.swa_utils import AveragedModel, get_ema_multi_avg_fn
 
-from noise2same import io
 from noise2same.config import Config
 from noise2same.data.patches import Patches
 from noise2same.device import is_out_of_memory, lay_out, precision
 from noise2same.errors import InputError
+from noise2same.files import replacing
 from noise2same.methods import Method
 from noise2same.model_file import all_finite
 from noise2same.networks.unet import Norm, UNet
@@ -307,7 +307,7 @@ class Training(lightning.LightningModule):
 
     def _save(self, path: Path) -> None:
         """Write the state of the run to `path`, whole or not at all; only the first worker writes."""
-        with io.replacing(path) if self.trainer.is_global_zero else nullcontext(path) as partial:
+        with replacing(path) if self.trainer.is_global_zero else nullcontext(path) as partial:
             self.trainer.save_checkpoint(partial)
         self.saved = time.monotonic()
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import time
 from collections.abc import Callable, Iterator
@@ -14,46 +13,47 @@ from typing import Any
 
 import torch
 
-from noise2same import io
 from noise2same.errors import InputError
-from noise2same.paper.provenance import provenance
-from noise2same.paper.reproduce import curves, plan, tables, visual
-from noise2same.paper.reproduce.cells import Cell, Result, load, run
+from noise2same.paper.reproduce import curves, protocols, store, tables, visual
+from noise2same.paper.reproduce.cells import Cell, load, run
 from noise2same.paper.reproduce.pages import write_page
-from noise2same.paper.reproduce.plan import PROTOCOLS, Order
+from noise2same.paper.reproduce.protocols import PROTOCOLS, RunSpec
+from noise2same.paper.reproduce.store import Result, Store
 
-WHATS: dict[str, tuple[Callable[[Order], dict[Any, Cell]], Callable[[dict[Any, Result], Path], str]]] = {
-    "table1": (plan.table1, tables.table1),
-    "table2": (plan.table2, tables.table2),
-    "table3": (plan.table3, tables.table3),
-    "efficiency": (plan.efficiency, curves.efficiency),
-    "sigma": (plan.sigma, curves.sigma),
-    "visual": (plan.table3, visual.visual),
-    "bound": (plan.bound, curves.bound),
+Draw = Callable[[dict[Any, Result], Store], str]
+"""Draws the pictures of a table or figure into the store's folder, and returns the rest of it as Markdown."""
+ARTEFACTS: dict[str, tuple[Callable[[RunSpec], dict[Any, Cell]], Draw]] = {
+    "table1": (protocols.table1, tables.table1),
+    "table2": (protocols.table2, tables.table2),
+    "table3": (protocols.table3, tables.table3),
+    "efficiency": (protocols.efficiency, curves.efficiency),
+    "sigma": (protocols.sigma, curves.sigma),
+    "visual": (protocols.table3, visual.visual),
+    "bound": (protocols.bound, curves.bound),
 }
-"""What there is to reproduce: the cells it is made of, and what draws it into a folder and returns it as Markdown."""
-FEW: dict[str, dict[str, Any]] = {"hanzi": {"characters": 8}}
-"""Options by which it is quickly seen whether the files of a data set are there."""
+"""Every table and figure: the cells it is made of, and how it is drawn."""
+QUICK_OPTIONS: dict[str, dict[str, Any]] = {"hanzi": {"characters": 8}}
+"""Options with which a data set is loaded in seconds, to see whether its files are there."""
 
 
 def reproduce(
     what: str,
     out: Path,
-    order: Order,
+    spec: RunSpec,
     *,
     data: Path | None = None,
     jobs: int = 1,
     progress: bool = True,
     say: Callable[[str], None] = lambda line: None,
 ) -> list[Path]:
-    """Run the cells that are not done yet, and write the page, figures and picture of each table or figure.
+    """Run the cells that are not done yet, and write the page and the pictures of each table or figure.
 
     Parameters
     ----------
     what : str
-        One of `WHATS`, or "all".
+        One of `ARTEFACTS`, or "all".
     out : Path
-        Folder for the results; cells that are done there are not run again.
+        Folder for the results. Cells that are done, in OUT/PRESET/cells or OUT/PRESET.json, are not run again.
     data : Path, optional
         Folder of the data; by default the one that `NOISE2SAME_DATA` names.
     jobs : int
@@ -64,37 +64,37 @@ def reproduce(
     list of Path
         The pages.
     """
-    cells = cells_of(what, order)
-    folder = out / order.preset / "cells"
-    todo = [name for name, cell in cells.items() if not cell.file(folder).exists()]
+    cells = cells_of(what, spec)
+    found = Store(out / spec.preset)
+    todo = [name for name in cells if name not in found]
     for name in sorted({cells[one].dataset for one in todo}):
-        load(name, data, **FEW.get(name, {}))  # what is missing is said now, not hours later
+        load(name, data, **QUICK_OPTIONS.get(name, {}))  # what is missing is said now, not hours later
     if len(todo) < len(cells):
-        say(f"{len(cells) - len(todo)} of {len(cells)} cells are done already, in {folder}.")
-    work = partial(_work, what, order, folder, data)
+        say(f"{len(cells) - len(todo)} of {len(cells)} cells are done already, in {found.folder}.")
+    work = partial(_work, what, spec, found.cells, data)
     for number, line in enumerate(_finished(work, todo, jobs, progress, say), 1):
         say(f"[{number}/{len(todo)}] {line}")
-    return [_render(one, out / order.preset, order) for one in names_of(what)]
+    return [render(one, found, spec) for one in names_of(what)]
 
 
 def names_of(what: str) -> list[str]:
     """The tables and figures that are asked for."""
-    if what != "all" and what not in WHATS:
-        raise InputError(f"There is no {what} to reproduce: there are {', '.join(WHATS)}, and all of them.")
-    return list(WHATS) if what == "all" else [what]
+    if what != "all" and what not in ARTEFACTS:
+        raise InputError(f"There is no {what} to reproduce: there are {', '.join(ARTEFACTS)}, and all of them.")
+    return list(ARTEFACTS) if what == "all" else [what]
 
 
-def cells_of(what: str, order: Order) -> dict[str, Cell]:
+def cells_of(what: str, spec: RunSpec) -> dict[str, Cell]:
     """The cells that are asked for, by name."""
-    if order.dataset is not None and (order.dataset not in PROTOCOLS or what not in ("table3", "visual")):
+    if spec.dataset is not None and (spec.dataset not in PROTOCOLS or what not in ("table3", "visual")):
         known = ", ".join(PROTOCOLS)
-        raise InputError(f"--dataset {order.dataset}: table3 and visual take one of {known}; leave it out otherwise.")
-    return {cell.name: cell for one in names_of(what) for cell in WHATS[one][0](order).values()}
+        raise InputError(f"--dataset {spec.dataset}: table3 and visual take one of {known}; leave it out otherwise.")
+    return {cell.name: cell for one in names_of(what) for cell in ARTEFACTS[one][0](spec).values()}
 
 
 def _work(
     what: str,
-    order: Order,
+    spec: RunSpec,
     folder: Path,
     data: Path | None,
     name: str,
@@ -103,7 +103,7 @@ def _work(
     say: Callable[[str], None] = lambda line: None,
 ) -> str:
     """Run one cell; what came out, in a line."""
-    cell, started = cells_of(what, order)[name], time.monotonic()
+    cell, started = cells_of(what, spec)[name], time.monotonic()
     found = run(cell, folder, data, progress=progress, say=say)
     scores = " / ".join(f"{scores[cell.score]:.2f}" for scores in found["scores"].values())
     title, minutes = PROTOCOLS[cell.dataset].title, (time.monotonic() - started) / 60
@@ -128,18 +128,19 @@ def _finished(
         pool.shutdown(cancel_futures=True)
 
 
-def _render(what: str, out: Path, order: Order) -> Path:
-    """Write the page, the figures and the picture of what the finished cells say; returns the page."""
-    cells, draw = WHATS[what][0](order), WHATS[what][1]
-    done = {key: cell.read(out / "cells") for key, cell in cells.items() if cell.file(out / "cells").exists()}
-    page = write_page(what, out, draw(done, out), list(done.values()))
-    short = {result["cell"]: _without_history(result) for result in done.values()}
-    with io.replacing(out / f"{what}.json") as path:
-        path.write_text(json.dumps({"what": what, "provenance": provenance(), "cells": short}, indent=1) + "\n")
-    return page
+def render(what: str, found: Store, spec: RunSpec) -> Path:
+    """Write the page and the pictures of a table or figure from the cells that are done; returns the page."""
+    cells, draw = ARTEFACTS[what]
+    done = {key: found.read(cell.name) for key, cell in cells(spec).items() if cell.name in found}
+    found.folder.mkdir(parents=True, exist_ok=True)
+    return write_page(what, found.folder, draw(done, found), list(done.values()))
 
 
-def _without_history(result: Result) -> Result:
-    """Figures without the history of their training, which stays with the cell."""
-    summary = {key: value for key, value in result.get("summary", {}).items() if key != "history"}
-    return result | {"summary": summary}
+def pack(folder: Path, file: Path | None = None) -> Path:
+    """Write all cells of a preset's folder to one compact file, by default FOLDER.json; see `store.pack`.
+
+    Training histories are kept of the cells that the figures of efficiency and bounds show.
+    """
+    spec = RunSpec()
+    shown = [*protocols.efficiency(spec).values(), *protocols.bound(spec).values()]
+    return store.pack(folder, file, with_history={cell.name for cell in shown})

@@ -13,13 +13,13 @@ import imageio.v3 as imageio
 import numpy as np
 from numpy.typing import NDArray
 
-from noise2same import io
 from noise2same.config import Config
 from noise2same.denoiser import Denoiser
-from noise2same.errors import InputError
+from noise2same.files import replacing
 from noise2same.paper.analysis import invariance_of
 from noise2same.paper.datasets import DATASETS, Dataset, Split
 from noise2same.paper.provenance import provenance
+from noise2same.paper.reproduce.store import Result
 from noise2same.quality.metrics import affine_fit, evaluate
 
 WATCHED = 2**17
@@ -27,8 +27,6 @@ WATCHED = 2**17
 STRICT = 2
 """Test images on which D(f) is measured."""
 Image = NDArray[Any]
-Result = dict[str, Any]
-"""The figures of a cell, as they are kept."""
 Watch = Callable[[Denoiser, Dataset], dict[str, float]]
 
 
@@ -56,18 +54,10 @@ class Cell:
     watch: Watch | None = None
     """What is measured fifty times in the run, if not the score of a few validation images."""
 
-    def file(self, folder: Path) -> Path:
-        """Where its figures are kept."""
-        return folder / f"{self.name}.json"
-
-    def read(self, folder: Path) -> Result:
-        """Its figures, if it has been run."""
-        path = self.file(folder)
-        try:
-            found: Result = json.loads(path.read_text())
-        except (OSError, ValueError) as error:
-            raise InputError(f"{path} cannot be read ({error}): delete it, and it is made again.") from None
-        return found
+    @property
+    def trained(self) -> bool:
+        """Whether a network is trained; the noisy images and the classical methods have none."""
+        return self.method not in ("noisy", "NLM", "BM3D")
 
 
 def run(
@@ -80,39 +70,40 @@ def run(
 ) -> Result:
     """Train and score a cell, and write its figures and examples; a training run that was stopped goes on.
 
-    The examples are side by side in NAME.png; the noisy images' cell has the clean ones in another row below.
+    The figures are in FOLDER/NAME.json. The examples are side by side in FOLDER/NAME.png; the noisy images' cell has
+    the clean ones in another row below.
 
     Raises KeyboardInterrupt when the user stops it; the state of the training is kept.
     """
     folder.mkdir(parents=True, exist_ok=True)
     dataset = load(cell.dataset, data, **cell.options)
     checkpoint = folder / f"{cell.name}.ckpt"
-    model, told = None, []
-    if cell.method != "noisy":
-        model = Denoiser(Config.of(**cell.settings(dataset)))
-    if model is not None and model.method.trained:
+    said: list[str] = []
 
-        def hear(line: str) -> None:
-            told.append(line)
-            say(line)
+    def hear(line: str) -> None:
+        said.append(line)
+        say(line)
 
+    settings = {} if cell.method == "noisy" else cell.settings(dataset)
+    model = Denoiser(Config.of(**settings)) if settings else None
+    if model is not None and cell.trained:
         model.fit(
             list(dataset.train.noisy),
             dataset.axes,
-            target=_target(model.config.method, dataset),
+            target=_target(cell.method, dataset),
             checkpoint=checkpoint,
             resume=True,
             progress=progress,
             say=hear,
-            watch=partial(_watched, cell=cell, dataset=dataset),
+            on_point=partial(_watched, cell=cell, dataset=dataset),
         )
         if model.summary["interrupted"]:
             raise KeyboardInterrupt
     figures, examples = _tested(cell, dataset, model)
-    figures |= {"said": told, "provenance": provenance()}
-    with io.replacing(folder / f"{cell.name}.png") as path:
+    figures |= {"settings": settings, "said": said, "provenance": provenance()}
+    with replacing(folder / f"{cell.name}.png") as path:
         imageio.imwrite(path, examples, extension=".png")
-    with io.replacing(cell.file(folder)) as path:
+    with replacing(folder / f"{cell.name}.json") as path:
         path.write_text(json.dumps(figures, indent=1) + "\n")
     checkpoint.unlink(missing_ok=True)  # only now: the figures are safe
     return figures
@@ -130,9 +121,9 @@ def _load(name: str, data: Path | None, options: tuple[tuple[str, Any], ...]) ->
 
 def _target(method: str, dataset: Dataset) -> list[Image] | None:
     """What a supervised method learns to predict."""
-    if method == "noise2true":
+    if method == "Noise2True":
         return list(dataset.train.clean)
-    if method == "noise2noise":
+    if method == "Noise2Noise":
         assert dataset.noise is not None, f"{dataset.name} has one noisy image of each"
         return [dataset.noise(image) for image in dataset.train.clean]
     return None
@@ -151,7 +142,7 @@ def score(model: Denoiser | None, dataset: Dataset, noisy: Image, clean: Image) 
     """An image denoised in one orientation, as in the paper, and how good that is."""
     output = noisy
     if model is not None:
-        output = model.denoise(noisy, dataset.axes, dtype="float32", augment=False if model.network else None)
+        output = model.denoise(noisy, dataset.axes, dtype="float32", tta=False if model.network else None)
     return output, evaluate(prediction=output, truth=clean, data_range=dataset.data_range, axes=dataset.axes)
 
 
@@ -180,16 +171,25 @@ def _tested(cell: Cell, dataset: Dataset, model: Denoiser | None) -> tuple[Resul
         "scores": scores,
         "examples": shown,
     }
-    if model is not None and model.network is not None:
+    if model is not None and cell.trained:
         few = _cut(dataset.test[middle][:STRICT], cell.corner)
         strictness = invariance_of(model, list(few.noisy), dataset.axes)
         figures |= {
             "invariance": float(np.mean([one.value for one in strictness])),
-            "config": model.config.model_dump(mode="json"),
-            "summary": model.summary,
+            **as_trained(model),
         }
     rows = [examples] if model is not None else [examples, truths]
     return figures, np.concatenate([np.concatenate(row, axis=1) for row in rows])
+
+
+def as_trained(model: Denoiser) -> Result:
+    """The loss and the batch that the plan chose for a trained model, and how training went."""
+    assert model.plan is not None
+    return {
+        "loss": model.plan.method.value,
+        "batch": model.plan.batch.value,
+        "summary": model.summary,
+    }
 
 
 def _cut(split: Split, corner: tuple[int, ...]) -> Split:

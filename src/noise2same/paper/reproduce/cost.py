@@ -2,22 +2,26 @@
 
 from __future__ import annotations
 
-import math
 from functools import cache
-from typing import Any
 
 import numpy as np
 import torch
+from torch import nn
 from torch.utils.flop_counter import FlopCounterMode
 
-from noise2same.config import Config
-from noise2same.methods import Facts, find
+from noise2same.networks.blindspot import BlindSpot
+from noise2same.networks.unet import UNet
 from noise2same.paper.datasets import Dataset, Split
 from noise2same.paper.reproduce.cells import Cell
-from noise2same.paper.reproduce.plan import PROTOCOLS, Preset
+from noise2same.paper.reproduce.protocols import PROTOCOLS, Preset
 
 RATES: dict[Preset, float] = {"cpu": 6e10, "paper": 2e13}
 """Operations a second in training: of one core as measured here, and of a GPU such as an A100 as a guess."""
+FEATURES: dict[Preset, int] = {"cpu": 16, "paper": 96}
+"""Of the network, which has three levels."""
+PATCHES: dict[Preset, int] = {"cpu": 8, "paper": 64}
+"""Of 64×64 pixels, or as many voxels, in a step. On a CPU, losses of two passes have half as many."""
+TWO_PASSES = ("noise2same", "projected", "auto")
 BACKWARD = 3
 """A step costs about so many forward passes."""
 SIDE = 16
@@ -26,25 +30,26 @@ SIDE = 16
 
 def hours(cell: Cell, preset: Preset) -> tuple[int, float]:
     """Steps of a cell, and about how long they take; nothing for what is not trained."""
-    if cell.method == "noisy":
+    if not cell.trained:
         return 0, 0.0
-    config = Config.of(**cell.settings(stand_in()))
-    if not find(config).trained:
-        return 0, 0.0
-    protocol, steps = PROTOCOLS[cell.dataset], config.steps or 0
-    passes = 2 if config.method == "noise2same" else 1
-    pixels = BACKWARD * steps * passes * config.batch_of(protocol.dims) * math.prod(config.patch_of(protocol.dims))
-    each = _operations(config.method, protocol.dims, protocol.channels, config.block, config.features)
-    return steps, pixels * each / RATES[preset] / 3600
+    settings, protocol = cell.settings(stand_in()), PROTOCOLS[cell.dataset]
+    passes = 2 if preset == "paper" and settings["method"] in TWO_PASSES else 1
+    pixels = BACKWARD * settings["steps"] * passes * PATCHES[preset] * 64**2
+    each = _operations(settings["method"] == "laine", protocol.dims, protocol.channels, preset)
+    return settings["steps"], pixels * each / RATES[preset] / 3600
 
 
 @cache
-def _operations(method: str, dims: int, channels: int, block: Any, features: int) -> float:
-    """Of one pass of a pixel through a method's network."""
-    config = Config(method=method, block=block, features=features)
-    small = torch.zeros(1, channels, *(SIDE,) * dims)
+def _operations(blind: bool, dims: int, channels: int, preset: Preset) -> float:
+    """Of one pass of a pixel through the network."""
+    features = FEATURES[preset]
+    network: nn.Module
+    if blind:
+        network = BlindSpot(dims, channels, channels, features=features, levels=3)
+    else:
+        network = UNet(dims, channels, features=features, levels=3, block="residual" if preset == "paper" else "plain")
     with torch.inference_mode(), FlopCounterMode(display=False) as counter:
-        find(config)(config, Facts(dims, channels)).network()(small)
+        network(torch.zeros(1, channels, *(SIDE,) * dims))
     return counter.get_total_flops() / SIDE**dims
 
 

@@ -8,8 +8,8 @@ import imageio.v3 as imageio
 import numpy as np
 
 from noise2same.paper.reproduce import drawing
-from noise2same.paper.reproduce.cells import Result
-from noise2same.paper.reproduce.plan import SIGMAS_LOSS, SIGMAS_NOISE
+from noise2same.paper.reproduce.protocols import SIGMAS_LOSS, SIGMAS_NOISE
+from noise2same.paper.reproduce.store import Result, Store
 from noise2same.paper.reproduce.tables import main_score, markdown, number
 
 SHOWN = (0.2, 0.3, 0.4, 0.5, 0.6)
@@ -17,13 +17,13 @@ SHOWN = (0.2, 0.3, 0.4, 0.5, 0.6)
 SHOWN_NOISE = (0.3, 0.5)
 
 
-def efficiency(results: dict[str, Result], out: Path) -> str:
+def efficiency(results: dict[str, Result], store: Store) -> str:
     """Score of a few validation images over what has been paid for it: patches seen, and minutes."""
     rows = []
-    with drawing.figure(out / "efficiency.png", 7.2, 3.2) as figure:
+    with drawing.figure(store.folder / "efficiency.png", 7.2, 3.2) as figure:
         panels = figure.subplots(1, 2, sharey=True)
         for colour, (method, result) in zip(drawing.COLOURS, results.items(), strict=False):
-            history, batch = result["summary"]["history"], result["config"]["batch"]
+            history, batch = result["summary"]["history"], result["batch"]
             scores = [point["score"] for point in history]
             costs = [point["step"] * batch / 1000 for point in history], [point["seconds"] / 60 for point in history]
             for panel, cost in zip(panels, costs, strict=True):
@@ -38,21 +38,40 @@ def efficiency(results: dict[str, Result], out: Path) -> str:
     return f"{markdown(header, rows)}\n\n![PSNR over patches and minutes](efficiency.png)"
 
 
-def sigma(results: dict[tuple[float, float], Result], out: Path) -> str:
+def sigma(results: dict[tuple[float, float], Result], store: Store) -> str:
     """PSNR over σ of the loss, a line for each σ of the noise; below, results for two of them."""
-    rows = []
-    with drawing.figure(out / "sigma.png", 7.2, 5.6) as figure:
+    scores = {
+        noise: {loss: main_score(results[noise, loss]) for loss in SIGMAS_LOSS if (noise, loss) in results}
+        for noise in SIGMAS_NOISE
+    }
+    scores = {noise: found for noise, found in scores.items() if found}
+    path = store.folder / "sigma.png"
+    shown = [results[noise, loss]["cell"] for noise in SHOWN_NOISE for loss in SHOWN if (noise, loss) in results]
+    if store.has_examples(shown) or not path.exists():  # otherwise the picture that there is shows more
+        _draw_sigma(scores, results, store, path)
+    rows = [
+        [
+            number(noise, 1),
+            *(number(found.get(loss)) for loss in SIGMAS_LOSS),
+            number(max(found, key=found.__getitem__), 1),
+        ]
+        for noise, found in scores.items()
+    ]
+    table = markdown(["σ of the noise", *(f"{loss}" for loss in SIGMAS_LOSS), "best"], rows)
+    return f"{table}\n\n![PSNR over σ of the loss, and results](sigma.png)"
+
+
+def _draw_sigma(
+    scores: dict[float, dict[float, float]], results: dict[tuple[float, float], Result], store: Store, path: Path
+) -> None:
+    with drawing.figure(path, 7.2, 5.6) as figure:
         above, below = figure.subfigures(2, 1, height_ratios=(3, 2.4), squeeze=False).flat
         panel = above.subplots()
-        for colour, noise in zip(drawing.COLOURS, SIGMAS_NOISE, strict=False):
-            scores = {loss: main_score(results[noise, loss]) for loss in SIGMAS_LOSS if (noise, loss) in results}
-            if not scores:
-                continue
-            best = max(scores, key=lambda loss: scores[loss])
-            panel.plot(list(scores), list(scores.values()), "o-", color=colour, label=f"σ of the noise {noise}")
-            panel.plot(best, scores[best], "*", color=colour, markersize=14)
+        for colour, (noise, found) in zip(drawing.COLOURS, scores.items(), strict=False):
+            best = max(found, key=found.__getitem__)
+            panel.plot(list(found), list(found.values()), "o-", color=colour, label=f"σ of the noise {noise}")
+            panel.plot(best, found[best], "*", color=colour, markersize=14)
             panel.axvline(noise, color=colour, linestyle=":", linewidth=1)
-            rows.append([number(noise, 1), *(number(scores.get(loss)) for loss in SIGMAS_LOSS), number(best, 1)])
         panel.set(xlabel="σ of the loss (★ best, dotted: σ of the noise)", ylabel="PSNR (dB)")
         panel.legend(ncols=2)
         grid = below.subplots(len(SHOWN_NOISE), len(SHOWN), squeeze=False)
@@ -60,16 +79,16 @@ def sigma(results: dict[tuple[float, float], Result], out: Path) -> str:
             for cell, loss in zip(line, SHOWN, strict=True):
                 cell.set_axis_off()
                 result = results.get((noise, loss))
-                if result is not None:
-                    picture = imageio.imread(out / "cells" / f"{result['cell']}.png")
-                    cell.imshow(picture, cmap="gray", vmin=0, vmax=255)
+                picture = result and store.examples(result["cell"])
+                if result and picture:
+                    cell.imshow(imageio.imread(picture), cmap="gray", vmin=0, vmax=255)
                     cell.set_title(f"noise {noise}, loss {loss}: {main_score(result):.2f} dB", fontsize=7)
-    table = markdown(["σ of the noise", *(f"{loss}" for loss in SIGMAS_LOSS), "best"], rows)
-    return f"{table}\n\n![PSNR over σ of the loss, and results](sigma.png)"
 
 
-def bound(results: dict[str, Result], out: Path) -> str:
+def bound(results: dict[str, Result], store: Store) -> str:
     """Both sides of the theorems over the steps of a training run, and the true error."""
+    if not results:
+        return ""
     history = [point for point in results[""]["summary"]["history"] if point["step"] > 5]
     steps = [point["step"] for point in history]
     lines = {
@@ -78,7 +97,7 @@ def bound(results: dict[str, Result], out: Path) -> str:
         "left side: error + noise": ("left", "0.4"),
         "true error": ("error", "#009e73"),
     }
-    with drawing.figure(out / "bound.png", 7.2, 3.2) as figure:
+    with drawing.figure(store.folder / "bound.png", 7.2, 3.2) as figure:
         left, right = figure.subplots(1, 2)
         for label, (name, colour) in lines.items():
             left.plot(steps, [point[name] for point in history], color=colour, label=label)

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from noise2same import io
-from noise2same.paper.reproduce.cells import Result
+from noise2same.files import replacing
+from noise2same.paper.reproduce.store import Result
 
 TITLES = {
-    "table1": "Table 1: how strictly J-invariant, by what replaces the masked pixels",
+    "table1": "Table 1: how strictly J-invariant, by replacement of masked pixels",
     "table2": "Table 2: how strictly J-invariant, by data set",
     "table3": "Table 3: every method on every data set",
     "efficiency": "Training efficiency",
@@ -18,41 +18,55 @@ TITLES = {
     "bound": "The theorems' bounds in training",
 }
 CAPTIONS = {
-    "table1": "D(f) (eq. 5, on two test images) and mean PSNR of the 68 test images of BSD68, σ = 25, of a network "
-    "that was trained to predict masked pixels (eq. 3), which were replaced by Gaussian noise in "
-    "normalised units or by a pixel of their neighbourhood; in the last row of a network with a blind "
-    "spot (Laine et al.).",
-    "table2": "The same with masked pixels replaced by Gaussian noise of σ = 0.5, on three data sets; min-max PSNR "
-    "for HanZi and ImageNet.",
-    "table3": "Mean over the test images, noisy once, denoised in one orientation. The first score is the paper's "
-    "(for w2s and FMD, which it does not have, affine-fit). *Gap closed* is how much of the way from the "
-    "noisy images to Noise2True a method goes by a score. The min-max score stretches each prediction to "
-    "the full range. The noise of HanZi and ImageNet is cut to the range and so has a mean, for which "
-    "plain PSNR punishes every method that never sees a clean image. Minutes are of training on the cores "
-    "that a job had. Bold: best of the methods that are told nothing but the noisy images.",
-    "efficiency": "Score of validation images in the course of training on ImageNet, with the learning rate falling to "
-    "zero at the end of their steps; Laine's network, which costs about five times as much a step, has a "
-    "quarter of the steps.",
-    "sigma": "HanZi with Gaussian noise alone: PSNR of Noise2Same with λ = 2 σ of the loss (Theorem 2, in the "
-    "units of the images). By the theorem, the best σ of the loss should be that of the noise.",
-    "visual": "The same test images by every method, with zoomed insets where images are large enough. Volumes are "
-    "shown as their maximum along Z. Results are fitted to the clean image (a gain and an offset) so that "
-    "they can be compared.",
-    "bound": "Both sides of Theorems 1 and 2 on a crop of a validation image of BSD68, 32 draws of the noise, in "
-    "the course of a training run by Theorem 2's loss. In units of the variance of the noisy images.",
+    "table1": """\
+D(f) (eq. 5) on two test images, and mean PSNR of the 68 test images of BSD68, σ = 25.
+The network is trained to predict masked pixels (eq. 3).
+They are replaced by Gaussian noise in normalised units, or by a random pixel of their neighbourhood (UPS).
+The last row is a blind-spot network (Laine et al.).""",
+    "table2": """\
+D(f) and PSNR as in Table 1, with masked pixels replaced by Gaussian noise of σ = 0.5, on three data sets.
+PSNR of HanZi and ImageNet is the min-max one.""",
+    "table3": """\
+*Noise2Same* is the paper's loss, eq. 6, with λ = 2σ̂ (Theorem 2).
+*projected* and *auto* are ours.
+*auto* is the default of the package: the plan chooses the loss, which is named in brackets.
+
+Figures are means over the test images, each noisy once and denoised without test-time augmentation.
+The first score is the one that the paper reports; for w2s and FMD, which it does not have, it is the affine-fit PSNR.
+*Gap closed* is the share of the way from the noisy images (0) to Noise2True (100 %).
+Min-max PSNR stretches each prediction to the full range first.
+The noise of HanZi and ImageNet is clipped to the range and therefore biased.
+Plain PSNR penalises this bias in every method that never sees a clean image.
+Minutes are of training on the cores that a job had.
+Bold: the best among the methods that are given neither clean images, nor a second noisy image, nor the noise level.""",
+    "efficiency": """\
+Score of validation images in the course of training on ImageNet.
+The learning rate falls to zero at the end of each run.
+Laine's network costs about five times as much a step, and has a quarter of the steps.""",
+    "sigma": """\
+PSNR of Noise2Same (eq. 6) on HanZi with Gaussian noise, with λ = 2σ for different σ, in the units of the images.
+By Theorem 2 the best σ of the loss is that of the noise.""",
+    "visual": """\
+The same test images by every method, with zoomed insets where images are large enough.
+Volumes are shown as their maximum along Z.
+For comparison, results are fitted to the clean image by a gain and an offset.""",
+    "bound": """\
+Both sides of Theorems 1 and 2 in the course of training with the loss of Theorem 2.
+They are measured on a crop of a validation image of BSD68 with 32 draws of the noise.
+The unit is the variance of the noisy images.""",
 }
 
 
 def write_page(what: str, out: Path, text: str, found: Sequence[Result]) -> Path:
     """Write WHAT.md, and return its path."""
     page = out / f"{what}.md"
-    with io.replacing(page) as path:
+    with replacing(page) as path:
         path.write_text(f"# {TITLES[what]}\n\n{CAPTIONS[what]}\n\n{text}\n\n{origin(found)}\n", encoding="utf-8")
     return page
 
 
 def origin(found: Sequence[Result]) -> str:
-    """Where the figures come from, in a line."""
+    """Where the figures come from: commits, dates and machines; the commands are kept with the cells."""
     sources = [one["provenance"] for one in found]
     if not sources:
         return "No cell has been run yet."
@@ -61,8 +75,6 @@ def origin(found: Sequence[Result]) -> str:
         return ", ".join(dict.fromkeys(str(source[name]) for source in sources if source[name]))
 
     dates = sorted(source["date"] for source in sources)
-    commands = ", ".join(f"`{command}`" for command in dict.fromkeys(source["command"] for source in sources))
     return (
-        f"From {commands}; commit {each('commit')}; {dates[0]} to {dates[-1]}; {each('machine')}; threads a cell: "
-        f"{each('threads')}."
+        f"Commits {each('commit')}; {dates[0]} to {dates[-1]}; {each('machine')}; threads per cell: {each('threads')}."
     )

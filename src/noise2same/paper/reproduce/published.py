@@ -36,7 +36,6 @@ TABLE3: dict[str, dict[str, float]] = {
     | {"bsd68": 27.95},
 }
 """By method, then by data set and condition. The min-max score for HanZi and ImageNet, affine-fit for Planaria."""
-TABLE3["Noise2Same, eq. 6"] = TABLE3["Noise2Same"]  # ours, with the paper's own loss and without
 
 
 def published(method: str, dataset: str, condition: str = "") -> float | None:

@@ -6,9 +6,9 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from noise2same.paper.reproduce import drawing
-from noise2same.paper.reproduce.cells import Result
-from noise2same.paper.reproduce.plan import PROTOCOLS
+from noise2same.paper.reproduce.protocols import OUR_ROWS, PROTOCOLS
 from noise2same.paper.reproduce.published import TABLE1, TABLE2, published
+from noise2same.paper.reproduce.store import Result, Store
 
 SCORES = {"psnr": "plain PSNR", "psnr_minmax": "min-max PSNR", "psnr_affine": "affine-fit PSNR"}
 
@@ -27,6 +27,12 @@ def number(value: float | None, digits: int = 2) -> str:
 def percent(share: float | None) -> str:
     """A share for a table, or a dash."""
     return "–" if share is None else f"{share:.1%}"
+
+
+def row_name(method: str, result: Result) -> str:
+    """A method as the tables call it; of auto also the loss that the plan chose."""
+    loss = result.get("loss", "")
+    return f"auto ({'SURE' if loss == 'sure' else loss})" if method == "auto" else method
 
 
 def main_score(result: Result, condition: str = "", score: str | None = None) -> float:
@@ -60,14 +66,14 @@ def strictness(results: dict[str, Result], paper: dict[str, tuple[float, float]]
     return f"{table}\n\n![D(f) and PSNR by {first}]({path.name})"
 
 
-def table1(results: dict[str, Result], out: Path) -> str:
+def table1(results: dict[str, Result], store: Store) -> str:
     """D(f) and PSNR on BSD68, by what replaces the masked pixels."""
-    return strictness(results, TABLE1, out / "table1.png", "replacement")
+    return strictness(results, TABLE1, store.folder / "table1.png", "replacement")
 
 
-def table2(results: dict[str, Result], out: Path) -> str:
+def table2(results: dict[str, Result], store: Store) -> str:
     """D(f) and PSNR of one replacement, by data set."""
-    return strictness(results, TABLE2, out / "table2.png", "data set")
+    return strictness(results, TABLE2, store.folder / "table2.png", "data set")
 
 
 def gap_closed(results: dict[str, Result], method: str, condition: str, score: str | None = None) -> float | None:
@@ -87,7 +93,7 @@ def _share(score: float | None, noisy: float | None, true: float | None) -> floa
     return (score - noisy) / (true - noisy)
 
 
-def table3(results: dict[tuple[str, str], Result], out: Path) -> str:
+def table3(results: dict[tuple[str, str], Result], store: Store) -> str:
     """All methods on all data sets: the gap closed as a picture, and a table of each."""
     parts = ["![Gap closed by each method on each data set](table3.png)"]
     for dataset, found in by_dataset(results).items():
@@ -97,7 +103,7 @@ def table3(results: dict[tuple[str, str], Result], out: Path) -> str:
             title = f"{protocol.title} {condition}".strip()
             parts.append(f"### {title}\n\nn = {scores['n']}; {steps} steps; PSNR in dB.")
             parts.append(_of_dataset(dataset, condition, found))
-    _draw_gaps(by_dataset(results), out / "table3.png")
+    _draw_gaps(by_dataset(results), store.folder / "table3.png")
     return "\n\n".join(parts)
 
 
@@ -110,17 +116,21 @@ def by_dataset(results: dict[tuple[str, str], Result]) -> dict[str, dict[str, Re
 
 
 def _of_dataset(dataset: str, condition: str, found: dict[str, Result]) -> str:
-    """Every figure of a data set, by method; the best of those that are told nothing of noise or truth in bold."""
+    """Every figure of a data set, by method; bold: the best method that is given neither noise level nor truth."""
     told = ("noisy", "Noise2True", "Noise2Noise", "Laine + noise model")
     fair = [name for name in found if name not in told]
-    best = max(fair, key=lambda name: main_score(found[name], condition)) if fair else ""
+    best = number(max((main_score(found[name], condition) for name in fair), default=None))
     score = PROTOCOLS[dataset].score
     others = [other for other in ("psnr", "psnr_affine") if other != score]
     known = published("noisy", dataset, condition) is not None
     rows = []
     for method, result in found.items():
         value = number(main_score(result, condition))
-        row = [method, f"**{value}**" if method == best else value, percent(gap_closed(found, method, condition))]
+        row = [
+            row_name(method, result),
+            f"**{value}**" if value == best and method in fair else value,
+            percent(gap_closed(found, method, condition)),
+        ]
         if known:
             theirs = published(method, dataset, condition), published_gap(dataset, method, condition)
             row += [number(theirs[0]), percent(theirs[1])]
@@ -150,7 +160,12 @@ def _draw_gaps(results: dict[str, dict[str, Result]], path: Path) -> None:
                 panel.barh(place, 100 * _mean(mine), height=0.7, color=_colour(name))
                 if None not in theirs:
                     panel.plot(100 * _mean(theirs), place, "D", color=drawing.PAPERS, markersize=4)
-            panel.set(yticks=range(len(names)), yticklabels=names, title=PROTOCOLS[dataset].title, xlim=(0, 105))
+            panel.set(
+                yticks=range(len(names)),
+                yticklabels=[row_name(name, found[name]) for name in names],
+                title=PROTOCOLS[dataset].title,
+                xlim=(0, 105),
+            )
             panel.invert_yaxis()
             panel.grid(axis="y", visible=False)
         panels[-1, 0].set_xlabel("gap closed between the noisy images (0) and Noise2True (100 %); ◆ the paper's")
@@ -161,4 +176,4 @@ def _mean(values: list[float | None]) -> float:
 
 
 def _colour(name: str) -> str:
-    return drawing.OURS if name.startswith("Noise2Same") else drawing.OTHERS
+    return drawing.OURS if name in OUR_ROWS else drawing.OTHERS

@@ -7,10 +7,9 @@ import torch
 from torch import Tensor
 
 from noise2same.denoiser import Denoiser
-from noise2same.device import lay_out, pick
-from noise2same.paper.analysis import bound
+from noise2same.device import pick
+from noise2same.paper.analysis import as_function, bound
 from noise2same.paper.datasets import Dataset
-from noise2same.prediction.engines import folded
 
 SIDE, DRAWS, SUBSETS = 64, 32, 4
 """Of the crop of a validation image that they are measured on; draws of the noise; sets J of pixels."""
@@ -22,7 +21,7 @@ def both_theorems(model: Denoiser, dataset: Dataset, *, sigma: float) -> dict[st
     All are in units of the variance of the noisy images; "left" is the left side of both.
     """
     assert model.network is not None
-    network = lay_out(folded(model.network), pick())
+    f = as_function(model.network)
     mean, std = (float(value[0]) for value in (model.normalization.mean, model.normalization.std))
     clean = np.asarray(dataset.validation.clean[0], np.float32)[:SIDE, :SIDE]
     y = torch.from_numpy((clean - mean) / std)[None, None].to(pick())
@@ -32,7 +31,7 @@ def both_theorems(model: Denoiser, dataset: Dataset, *, sigma: float) -> dict[st
         return image + level * torch.randn(image.shape, generator=generator, device=image.device)
 
     # normalised images have variance 1 in all, which is what Theorem 1 knows of the noise
-    first, second = (bound(network, y, noise, sigma=s, draws=DRAWS, subsets=SUBSETS) for s in (1.0, level))
+    first, second = (bound(f, y, noise, sigma=s, draws=DRAWS, subsets=SUBSETS) for s in (1.0, level))
     return {
         "error": second.left.value - level**2,
         "left": second.left.value,

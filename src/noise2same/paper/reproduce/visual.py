@@ -11,9 +11,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from noise2same.paper.reproduce import drawing
-from noise2same.paper.reproduce.cells import Result
-from noise2same.paper.reproduce.plan import PROTOCOLS
-from noise2same.paper.reproduce.tables import SCORES, by_dataset
+from noise2same.paper.reproduce.protocols import PROTOCOLS
+from noise2same.paper.reproduce.store import Result, Store
+from noise2same.paper.reproduce.tables import SCORES, by_dataset, row_name
 from noise2same.quality.report.views import busiest
 
 COLUMNS, WIDTH = 6, 10.8
@@ -22,25 +22,28 @@ LARGE = 128
 """Side from which on an image has a zoomed inset."""
 
 
-def visual(results: dict[tuple[str, str], Result], out: Path) -> str:
-    """Panels of every data set, each as a picture with its caption."""
+def visual(results: dict[tuple[str, str], Result], store: Store) -> str:
+    """Panels of every data set, each as a picture with its caption.
+
+    A picture is drawn where the examples of all cells of a data set are there. Otherwise an older one stays.
+    """
     parts = []
     for dataset, found in by_dataset(results).items():
-        if "noisy" not in found:
-            continue
-        path, protocol = out / f"visual-{dataset}.png", PROTOCOLS[dataset]
-        draw(found, out / "cells", path)
-        what = f"{protocol.title}: test images by every method, with the mean of their {SCORES[protocol.score]}."
-        parts.append(f"![{what}]({path.name})\n\n*{what}*")
+        path, protocol = store.folder / f"visual-{dataset}.png", PROTOCOLS[dataset]
+        if "noisy" in found and store.has_examples(result["cell"] for result in found.values()):
+            draw(found, store, path)
+        if path.exists():
+            what = f"{protocol.title}: test images by every method, with the mean of their {SCORES[protocol.score]}."
+            parts.append(f"![{what}]({path.name})\n\n*{what}*")
     return "\n\n".join(parts)
 
 
-def draw(found: dict[str, Result], cells: Path, path: Path) -> None:
+def draw(found: dict[str, Result], store: Store, path: Path) -> None:
     """The examples of one data set by every method, and the clean ones."""
-    pictures: dict[str, Any] = {name: imageio.imread(cells / f"{one['cell']}.png") for name, one in found.items()}
+    pictures: dict[str, Any] = {name: imageio.imread(store.cells / f"{one['cell']}.png") for name, one in found.items()}
     pictures["noisy"], truth = np.split(pictures["noisy"], 2)
-    scores = {name: f"{np.mean(one['examples']):.2f}" for name, one in found.items()}
-    titled = {f"{name}\n{scores[name]} dB": picture for name, picture in pictures.items()} | {"clean\n": truth}
+    titles = {name: f"{row_name(name, one)}\n{np.mean(one['examples']):.2f} dB" for name, one in found.items()}
+    titled = {titles[name]: picture for name, picture in pictures.items()} | {"clean\n": truth}
     count, ratio = len(found[next(iter(found))]["examples"]), truth.shape[0] / truth.shape[1]
     lines = math.ceil(len(titled) / COLUMNS)
     columns = math.ceil(len(titled) / lines)  # no picture is left alone in the last line

@@ -3,35 +3,32 @@
 from __future__ import annotations
 
 import os
+import shlex
+import sys
 from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from numpy.typing import NDArray
 
-from noise2same.data import axes as ax
+from noise2same import __version__
 from noise2same.errors import InputError
-from noise2same.io import check_place, replacing
+from noise2same.io import Image, check_place, replacing
 from noise2same.quality.report.figure import before_after
 
 if TYPE_CHECKING:
-    from noise2same.noise.diagnose import Diagnosis
-    from noise2same.quality.checks import Verdict
+    from noise2same.quality.assess import Assessment
 
 __all__ = ["before_after", "write_report"]
 
 
 def write_report(
     path: str | os.PathLike[str],
+    assessment: Assessment,
     *,
-    noisy: NDArray[Any],
-    clean: NDArray[Any],
-    axes: str,
-    diagnosis: Diagnosis,
-    verdict: Verdict,
-    settings: Mapping[str, Any],
-    training: Mapping[str, Any],
-    truth: NDArray[Any] | None = None,
+    settings: Mapping[str, Any] | None = None,
+    training: Mapping[str, Any] | None = None,
+    truth: Image | None = None,
 ) -> Path:
     """Write what there is to know of a result, the verdict first; whole or not at all.
 
@@ -41,52 +38,55 @@ def write_report(
     ----------
     path : str or path
         The suffix, .html or .png, says which of the two.
-    noisy, clean : array with `axes`
-        x and f(x) in the same units. The first sample or time point is shown, of a volume its middle slice and maximum
-        projections, of more than three channels the first three.
-    axes : str
-        Such as "YX", "YXC" or "TCZYX".
-    diagnosis, verdict
-        What the noise is, and what to think of the result.
-    settings : mapping
-        Name -> value, for the table at the end: configuration, versions, command.
-    training : mapping
+    assessment : Assessment
+        Of the result. Of a volume its middle slice and maximum projections are shown, of more than three channels the
+        first three.
+    settings : mapping, optional
+        Name -> value, for the table at the end: the configuration.
+    training : mapping, optional
         The summary of the training run. A list under "history", of dicts with "step", "seconds", "error" and loss terms
         by name, is drawn as curves.
-    truth : array with `axes`, optional
-        The clean image, for PSNR and SSIM; it is shown beside the zooms.
+    truth : Image, optional
+        The clean image, of the shape of the noisy one, for PSNR and SSIM; it is shown beside the zooms.
+
+    Returns
+    -------
+    Path
+        The file that was written.
     """
-    from noise2same.quality.report.views import look
+    from noise2same.quality.report.views import select_views
 
     path = Path(path).expanduser()
     if path.suffix.lower() not in (".html", ".png"):
         raise InputError(f"{path}: a report is written as .html or .png; choose one of these suffixes.")
     check_place(path)
-    for name, image in {"denoised image": clean, "truth": truth}.items():
-        if image is not None and image.shape != noisy.shape:
-            raise InputError(f"The {name} has shape {image.shape} but the noisy one has {noisy.shape}: no report.")
-    axes = ax.check(axes, noisy.shape, name="the noisy image")
-    views = look(noisy, clean, axes, diagnosis, truth)
+    known = None if truth is None else assessment.same_part(truth)
+    for name, image in {"denoised image": assessment.clean, "truth": known}.items():
+        if image is not None and image.shape != assessment.noisy.shape:
+            raise InputError(
+                f"The {name} has shape {image.shape} but the noisy one has {assessment.noisy.shape}: no report."
+            )
+    views = select_views(assessment.noisy, assessment.clean, assessment.axes, assessment.diagnosis, known)
     with replacing(path) as temporary:
         if path.suffix.lower() == ".png":
             from noise2same.quality.report.figure import draw_figure
 
-            draw_figure(temporary, views, verdict)
+            draw_figure(temporary, views, assessment.verdict)
         else:
             from noise2same.quality.report.page import page
 
-            scores = _scores(noisy, clean, truth, axes)
-            temporary.write_text(page(views, diagnosis, verdict, settings, training, scores), encoding="utf-8")
+            made = {"noise2same": __version__, "command": shlex.join(sys.argv)}
+            text = page(views, assessment, made | dict(settings or {}), training or {}, _scores(assessment, known))
+            temporary.write_text(text, encoding="utf-8")
     return path
 
 
-def _scores(
-    noisy: NDArray[Any], clean: NDArray[Any], truth: NDArray[Any] | None, axes: str
-) -> dict[str, tuple[float, float]]:
-    """Of noisy and denoised image against the truth: PSNR in dB and SSIM."""
+def _scores(assessment: Assessment, truth: NDArray[Any] | None) -> dict[str, tuple[float, float]]:
+    """PSNR in dB and SSIM of the noisy and the denoised image, if the truth is known."""
     from noise2same.quality import metrics
 
     if truth is None:
         return {}
-    before, after = (metrics.evaluate(prediction=image, truth=truth, axes=axes) for image in (noisy, clean))
+    images = (assessment.noisy, assessment.clean)
+    before, after = (metrics.evaluate(prediction=image, truth=truth, axes=assessment.axes) for image in images)
     return {name: (before[name], after[name]) for name in ("psnr", "ssim")}

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from noise2same.quality.report.views import LAGS, Array, Views, autocorrelation
+from noise2same.quality.report.views import LAGS, Array, ReportViews, autocorrelation
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -83,14 +83,14 @@ def draw_histogram(axes: Axes, relative: Array) -> None:
     axes.legend(loc="upper right")
 
 
-def draw_variance(axes: Axes, diagnosis: Diagnosis, views: Views) -> None:
-    """The noise-level function and the flat places it was fitted to, and the variance of what was taken away."""
+def draw_variance(axes: Axes, diagnosis: Diagnosis, views: ReportViews) -> None:
+    """The noise-level function and the flat places it was fitted to, and the variance of what was removed."""
     intensity, variance = removed_variance(views.clean, views.residual)
     ends = np.array([intensity.min(), intensity.max()])
     line = np.maximum(diagnosis.a * ends + diagnosis.b, 0)
     axes.plot(ends, line, color=ORANGE, label="noise: a·y + b")
     brightness, measured = np.reshape(diagnosis.levels, (-1, 2)).T
-    axes.plot(brightness, measured, "x", color=ORANGE, markersize=5, label="flat places")
+    axes.plot(brightness, measured, "x", color=ORANGE, markersize=5, label="flat areas")
     axes.plot(intensity, variance, "o", color=BLUE, markersize=4, label="removed")
     axes.set(xlabel="intensity y", ylabel="variance", ylim=(0, 1.4 * max(*variance, *line, *measured)))
     axes.ticklabel_format(scilimits=(-2, 4))
@@ -116,7 +116,7 @@ def draw_training(axes: Axes, curves: Mapping[str, tuple[list[float], list[float
         axes.plot(steps, values, "." * (len(steps) == 1) or "-", color=colour, label=name)
     if all(value > 0 for _, values in curves.values() for value in values):
         axes.set_yscale("log")
-    axes.set(xlabel="step", ylabel="normalised units, squared")
+    axes.set(xlabel="step", ylabel="in units of the image's variance")
     axes.legend(loc="best")
 
 
@@ -126,7 +126,9 @@ def curves_of(history: Iterable[Mapping[str, Any]]) -> dict[str, tuple[list[floa
     for entry in history:
         for name, value in entry.items():
             if name not in ("step", "seconds") and value is not None and np.isfinite(value):
-                steps, values = curves.setdefault("estimated error" if name == "error" else name, ([], []))
+                steps, values = curves.setdefault(
+                    "estimated error" if name == "error" else name.replace("_", " "), ([], [])
+                )
                 steps.append(entry["step"])
                 values.append(value)
     return curves

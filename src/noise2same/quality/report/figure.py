@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from numpy.typing import NDArray
 
 from noise2same.quality.report.pictures import Picture, around_zero, fitted, picture
-from noise2same.quality.report.views import ZOOM, Box, Views, busiest, grey_range, plane_of
+from noise2same.quality.report.views import ZOOM, Box, ReportViews, busiest, grey_range, plane_of
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -50,8 +50,8 @@ def before_after(panels: dict[str, NDArray[Any]], axes: str, path: Path) -> None
     figure.savefig(path)
 
 
-def draw_figure(path: Path, views: Views, verdict: Verdict) -> None:
-    """Draw the verdict, the whole images, what was taken away and its autocorrelation, and the zooms below."""
+def draw_figure(path: Path, views: ReportViews, verdict: Verdict) -> None:
+    """Draw the verdict, the whole images, what was removed and its autocorrelation, and the zooms below."""
     from matplotlib import rc_context
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure

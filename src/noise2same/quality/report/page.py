@@ -14,10 +14,11 @@ import numpy as np
 from noise2same.noise.describe import paragraph
 from noise2same.quality.report import charts
 from noise2same.quality.report.pictures import Picture, around_zero, data_uri, fitted, orthogonal, picture
-from noise2same.quality.report.views import Views, Zoom, grey_range
+from noise2same.quality.report.views import ReportViews, Zoom, grey_range
 
 if TYPE_CHECKING:
     from noise2same.noise.diagnose import Diagnosis
+    from noise2same.quality.assess import Assessment
     from noise2same.quality.checks import Check, Verdict
 
 HEADLINES = {
@@ -27,7 +28,39 @@ HEADLINES = {
 }
 SIGNS = {"do not trust": "✕", "check": "!", "trust": "✓"}
 """The worst first."""
-SERIES = {"S": "samples", "T": "time points"}
+LABELS = {
+    "alpha": "share of pixels replaced by impulses",
+    "batch": "patches per step",
+    "blend": "weight of the network in the result",
+    "block": "building block of the network",
+    "clip": "largest gradient norm",
+    "early_stop": "early stopping",
+    "ema": "decay of the averaged weights",
+    "features": "feature maps at the finest level",
+    "fill": "what replaces masked pixels",
+    "fill_sigma": "standard deviation of the fill",
+    "gain": "variance of the noise per intensity",
+    "images": "training images",
+    "invariance": "form of the invariance term",
+    "lambda_inv": "weight of the invariance term",
+    "levels": "resolutions of the network",
+    "mask_density": "share of masked pixels",
+    "minutes": "training budget in minutes",
+    "noise2same": "version of noise2same",
+    "noise_extent": "extent of correlated noise in pixels",
+    "noise_model": "noise model",
+    "patch": "side of a patch in 2D",
+    "patch_3d": "size of a patch in 3D",
+    "schedule": "learning-rate schedule",
+    "separate_passes": "separate forward passes",
+    "settle": "share of the budget before batch norm is frozen",
+    "sigma": "standard deviation of the noise",
+    "slope": "growth of the noise's variance with the intensity",
+    "steps": "training steps",
+    "structure": "extent of correlated noise in pixels",
+    "warm": "started from a pretrained network",
+}
+"""Words for the names of settings and of what training reports; other names are shown with spaces for underscores."""
 HALF_WIDTH = 768
 """Longest side in pixels of a picture that takes half of the page's width."""
 FEW_PIXELS = 512
@@ -35,14 +68,14 @@ FEW_PIXELS = 512
 
 
 def page(
-    views: Views,
-    diagnosis: Diagnosis,
-    verdict: Verdict,
+    views: ReportViews,
+    assessment: Assessment,
     settings: Mapping[str, Any],
     training: Mapping[str, Any],
     scores: Mapping[str, tuple[float, float]],
 ) -> str:
     """HTML of the whole report. `scores`: before and after, by name; others as for `write_report`."""
+    verdict = assessment.verdict
     template = Template(files("noise2same.quality.report").joinpath("page.html").read_text(encoding="utf-8"))
     return template.substitute(
         title=escape(f"{verdict.word.capitalize()} – noise2same report"),
@@ -51,13 +84,13 @@ def page(
         reason=escape(verdict.reason),
         numbers=_numbers(verdict, scores),
         checks=_checks(verdict),
-        slider=_slider(views),
+        slider=_slider(views, assessment),
         zooms="".join(_zoom(views, zoom) for zoom in views.zooms),
         projections=_projections(views),
         residual=_residual(views),
-        noise=_noise(views, diagnosis),
+        noise=_noise(views, assessment.diagnosis),
         training=_training(training.get("history") or []),
-        settings=_settings(views, settings, training),
+        settings=_settings(views, assessment.source, settings, training),
     )
 
 
@@ -69,7 +102,7 @@ def _numbers(verdict: Verdict, scores: Mapping[str, tuple[float, float]]) -> str
     items = []
     if verdict.psnr is not None:
         value, low, high = verdict.psnr
-        items.append(("Estimated PSNR", f"{value:.1f} dB <small>95 % sure: {low:.1f} to {high:.1f} dB</small>"))
+        items.append(("Estimated PSNR", f"{value:.1f} dB <small>95 % interval: {low:.1f} to {high:.1f} dB</small>"))
     for name, (before, after) in scores.items():
         digits, unit = (2, " dB") if name == "psnr" else (3, "")
         text = f"{after:.{digits}f}{unit} <small>noisy: {before:.{digits}f}{unit}</small>"
@@ -103,11 +136,11 @@ def _img(image: Picture, alt: str, *, lossless: bool = False, classes: str = "")
     )
 
 
-def _slider(views: Views) -> str:
+def _slider(views: ReportViews, assessment: Assessment) -> str:
     height, width = views.clean.shape[:2]
     before, after = (picture(fitted(plane), views.grey) for plane in (views.noisy, views.clean))
     scale = width / after.shape[1]
-    smaller = f"Shown {scale:.1f} times smaller than it is, which hides some of the noise. " if scale > 1 else ""
+    smaller = f"The picture is reduced {scale:.1f} times, which hides some of the noise. " if scale > 1 else ""
     return f"""<figure class="slider" style="--ratio: {width / height:.4f}">
 <div class="compare" id="compare">
 {_img(after, "The denoised image")}
@@ -116,7 +149,7 @@ def _slider(views: Views) -> str:
 <span class="tag left">noisy</span><span class="tag right">denoised</span><span class="line"></span>
 </div>
 <input type="range" id="split" min="0" max="100" step="0.5" value="50" aria-label="Part that shows the noisy image">
-<figcaption>{_what(views)}{smaller}Drag over the image, or use the arrow keys on the slider.</figcaption>
+<figcaption>{_what(views, assessment)}{smaller}Drag over the image, or use the arrow keys on the slider.</figcaption>
 </figure>"""
 
 
@@ -132,20 +165,20 @@ def _mark(zoom: Zoom, height: int, width: int) -> str:
     return f'<span class="mark" style="{style}"><b>{zoom.letter}</b></span>'
 
 
-def _what(views: Views) -> str:
-    """What of the image is shown, if it is not all."""
+def _what(views: ReportViews, assessment: Assessment) -> str:
+    """Say what of the image is shown, if it is not all."""
     sizes = dict(zip(views.axes, views.shape, strict=True))
-    parts = [f"the first of {sizes[letter]} {name}" for letter, name in SERIES.items() if sizes.get(letter, 1) > 1]
+    parts = [str(assessment.frame)] if len(assessment.frames) > 1 else []
     if "Z" in sizes:
         parts.append("the middle slice")
     if sizes.get("C") == 2:
         parts.append("two channels in magenta and green")
     if sizes.get("C", 1) > 3:
         parts.append(f"the first three of {sizes['C']} channels in red, green and blue")
-    return f"This is {', '.join(parts)}. " if parts else ""
+    return escape(f"This is {', '.join(parts)}. ") if parts else ""
 
 
-def _zoom(views: Views, zoom: Zoom) -> str:
+def _zoom(views: ReportViews, zoom: Zoom) -> str:
     shown = {name: picture(plane[zoom.box], views.grey) for name, plane in views.images().items()}
     shown["removed"] = picture(views.residual[zoom.box], around_zero(views.residual))
     figures = "".join(
@@ -157,7 +190,7 @@ def _zoom(views: Views, zoom: Zoom) -> str:
 <div class="zoom{four}" style="--count: {len(shown)}">{figures}</div>"""
 
 
-def _projections(views: Views) -> str:
+def _projections(views: ReportViews) -> str:
     if not views.projections:
         return ""
     grey = grey_range(views.projections["denoised"]["XY"])
@@ -171,7 +204,7 @@ def _projections(views: Views) -> str:
     return f'<h3>Maximum projections: XY, with YZ at its right and XZ below</h3><div class="pair">{figures}</div>'
 
 
-def _residual(views: Views) -> str:
+def _residual(views: ReportViews) -> str:
     shown = fitted(views.residual, HALF_WIDTH)
     grey = around_zero(shown)
     image = _img(picture(shown, grey), "What was removed, noisy minus denoised")
@@ -184,14 +217,14 @@ def _residual(views: Views) -> str:
     )
     return f"""<div class="columns">
 <figure>{image}<figcaption>Mid-grey is 0, black and white are −/+ {spread}.</figcaption></figure>
-<figure>{correlation}<figcaption>How alike removed values are at a distance: colour beside the centre means that
-neighbours were removed together, as correlated noise or lost structure is.</figcaption></figure>
-<figure>{histogram}<figcaption>Narrower than the line: noise is left in the image. Wider: more than noise was
-removed.</figcaption></figure>
+<figure>{correlation}<figcaption>How similar the removed values of two pixels are, by the distance between
+them. Color beside the center means correlated noise or lost structure.</figcaption></figure>
+<figure>{histogram}<figcaption>If the bars are narrower than the line, noise is left in the image. If they are
+wider, more than noise was removed.</figcaption></figure>
 </div>"""
 
 
-def _noise(views: Views, diagnosis: Diagnosis) -> str:
+def _noise(views: ReportViews, diagnosis: Diagnosis) -> str:
     if diagnosis.sigma == 0:
         return f"<p>{escape(diagnosis.advice)}</p>"
     variance = charts.svg(
@@ -202,10 +235,10 @@ def _noise(views: Views, diagnosis: Diagnosis) -> str:
     )
     return f"""<p>{escape(paragraph(diagnosis))}</p>
 <div class="pair">
-<figure>{variance}<figcaption>The line is the noise as estimated from flat places of the noisy image; the dots are what
-was removed. Dots under the line are noise left behind, dots above it are lost signal.</figcaption></figure>
-<figure>{correlation}<figcaption>1 at distance 0. Noise that is independent from pixel to pixel is at 0 everywhere
-else.</figcaption></figure>
+<figure>{variance}<figcaption>The line is the noise as estimated in flat areas of the noisy image, the dots are what was
+removed. Dots below the line mean that noise is left, dots above it that signal was lost.</figcaption></figure>
+<figure>{correlation}<figcaption>How similar the noise of two pixels is, by the distance between them. Noise that is
+independent from pixel to pixel has 0 at every distance but 0.</figcaption></figure>
 </div>"""
 
 
@@ -216,23 +249,29 @@ def _training(history: list[Mapping[str, Any]]) -> str:
     chart = charts.svg(partial(charts.draw_training, curves=curves), f"Curves of {', '.join(curves)} over the training")
     return f"""<section aria-labelledby="training-title">
 <h2 id="training-title">Training</h2>
-<div class="pair"><figure>{chart}<figcaption>Terms of the loss, and the error against the unknown clean image where it
-could be estimated, in squared standard deviations of the image.</figcaption></figure></div>
+<div class="pair"><figure>{chart}<figcaption>Terms of the loss, and the estimated error against the unknown clean
+image where there is one, in units of the image's variance.</figcaption></figure></div>
 </section>"""
 
 
-def _settings(views: Views, settings: Mapping[str, Any], training: Mapping[str, Any]) -> str:
-    image = {"shape": " × ".join(map(str, views.shape)), "axes": views.axes, "pixel type": views.dtype}
+def _settings(
+    views: ReportViews, source: Mapping[str, Any], settings: Mapping[str, Any], training: Mapping[str, Any]
+) -> str:
+    shown = {"shape": " × ".join(map(str, views.shape)), "axes": views.axes, "pixel type": views.dtype}
     known = {name: value for name, value in training.items() if name != "history"}
-    groups = {"Shown here": image, "Training": known, "Settings": settings}
+    groups = {"Image": source, "Shown here": shown, "Training": known, "Settings": settings}
     return "".join(f"<h3>{title}</h3><table>{_rows(group)}</table>" for title, group in groups.items() if group)
 
 
 def _rows(group: Mapping[str, Any]) -> str:
     return "".join(
-        f'<tr><th scope="row">{escape(str(name).replace("_", " "))}</th><td>{escape(_value(value))}</td></tr>'
+        f'<tr><th scope="row">{escape(_label(name))}</th><td>{escape(_value(value))}</td></tr>'
         for name, value in group.items()
     )
+
+
+def _label(name: str) -> str:
+    return LABELS.get(name, str(name).replace("_", " "))
 
 
 def _value(value: Any) -> str:
@@ -244,7 +283,7 @@ def _value(value: Any) -> str:
     if isinstance(value, float):
         return f"{value:.4g}"
     if isinstance(value, Mapping):
-        return ", ".join(f"{name} {_value(item)}" for name, item in value.items()) or "–"
+        return ", ".join(f"{_label(name)} {_value(item)}" for name, item in value.items()) or "–"
     if isinstance(value, list | tuple):
         return ", ".join(map(_value, value)) or "–"
     return str(value)

@@ -64,7 +64,7 @@ def orthogonal(projections: dict[str, Array], gap: Array) -> tuple[Array, int]:
     Parameters
     ----------
     projections : dict
-        As in `Views`.
+        As in `ReportViews`.
     gap : array, (C,)
         Value between the three.
     """

@@ -1,4 +1,4 @@
-"""What of a result is looked at: one plane of it, what was taken away there, and the squares where it matters."""
+"""What a report shows of a result: one plane of it, what was removed there, and the squares where it matters."""
 
 from __future__ import annotations
 
@@ -11,7 +11,6 @@ from numpy.typing import NDArray
 from scipy import fft, ndimage
 
 from noise2same.data import axes as ax
-from noise2same.quality.risk import variances
 
 if TYPE_CHECKING:
     from noise2same.noise.diagnose import Diagnosis
@@ -20,8 +19,11 @@ Array = NDArray[np.float32]
 Box = tuple[slice, slice]
 
 ZOOM = 128
+"""Largest side of a zoomed square in pixels."""
 LAGS = 10
+"""Distances in pixels up to which the autocorrelation is drawn."""
 SLAB = 16
+"""Planes of a volume that are projected at a time."""
 
 
 @dataclass(frozen=True)
@@ -34,7 +36,7 @@ class Zoom:
 
 
 @dataclass(frozen=True)
-class Views:
+class ReportViews:
     """One plane of a result, each array of shape (Y, X, C) and in the image's units, and what else is shown of it."""
 
     noisy: Array
@@ -43,7 +45,7 @@ class Views:
     residual: Array
     """x − f(x); 0 where either is not finite."""
     relative: Array
-    """The residual in standard deviations of the noise: standard normal if noise, and all of it, was taken away."""
+    """The residual in standard deviations of the noise: standard normal if exactly the noise was removed."""
     zooms: tuple[Zoom, ...]
     grey: tuple[Array, Array]
     """Values (C,) shown as black and as white."""
@@ -60,15 +62,15 @@ class Views:
         return {"noisy": self.noisy, "denoised": self.clean, **known}
 
 
-def look(noisy: Any, clean: Any, axes: str, diagnosis: Diagnosis, truth: Any = None) -> Views:
-    """Everything that is shown of a result. Parameters as for `write_report`."""
+def select_views(noisy: Any, clean: Any, axes: str, diagnosis: Diagnosis, truth: Any = None) -> ReportViews:
+    """Select what is shown of a result: arrays with `axes`, the truth if it is known, and the noise as diagnosed."""
     x, f = plane_of(noisy, axes), plane_of(clean, axes)
     y = None if truth is None else _filled(plane_of(truth, axes))
     known = np.isfinite(x) & np.isfinite(f)
     x, f = _filled(x), _filled(f)
     residual: Array = np.where(known, x - f, np.float32(0))
     relative: Array = residual / _noise_std(diagnosis, f, residual)
-    return Views(
+    return ReportViews(
         noisy=x,
         clean=f,
         truth=y,
@@ -147,7 +149,7 @@ def squares(shape: tuple[int, ...], side: int) -> Iterator[Box]:
 
 
 def _zooms(clean: Array, relative: Array) -> tuple[Zoom, ...]:
-    """Squares with most detail, with most structure taken away, and a flat one, apart from each other."""
+    """Squares with most detail, with most structure removed, and a flat one, apart from each other."""
     plane, noise = clean.mean(-1), relative.mean(-1)
     detail = (plane - ndimage.gaussian_filter(plane, 4)) ** 2
     structure = ndimage.gaussian_filter(noise, 2) ** 2
@@ -183,5 +185,5 @@ def _noise_std(diagnosis: Diagnosis, clean: Array, residual: Array) -> Array:
     """Standard deviation of the noise at each pixel as diagnosed, or that of the residual if there is no diagnosis."""
     if diagnosis.sigma == 0:
         return np.full_like(clean, residual.std() or 1)
-    channels = zip(variances(diagnosis, clean.shape[-1]), np.moveaxis(clean, -1, 0), strict=True)
-    return np.sqrt(np.stack([variance(channel) for variance, channel in channels], axis=-1)).astype(np.float32)
+    variance = diagnosis.noise.variance(np.moveaxis(clean, -1, 0)[None])
+    return np.sqrt(np.moveaxis(variance[0], 0, -1)).astype(np.float32)

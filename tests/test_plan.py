@@ -1,0 +1,264 @@
+"""The plan: what is decided for which images and settings, why, and that a stored plan repeats a run."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import torch
+from scipy import ndimage
+from skimage.data import camera, chelsea
+
+import noise2same as n2s
+from noise2same import Config, Plan, io
+from noise2same.data.normalize import Normalization
+from noise2same.data.training_data import read_training_data
+from noise2same.errors import InputError
+from noise2same.noise.model import NoiseModel
+from noise2same.noise.synthetic import gaussian, poisson_gaussian
+from noise2same.plan import Decision, Fingerprint, fingerprint, make_plan
+
+RNG = np.random.default_rng(0)
+IMAGE = RNG.normal(40, 20, (64, 64)).astype(np.float32)
+
+
+def found(kind="gaussian", *, steady=True, correlation=(), dims=2, channels=1, **more) -> Fingerprint:
+    each = (0.0,) * channels
+    noise = NoiseModel(each, (100.0,) * channels, each, (20.0,) * channels, correlation, kind, 0.9)
+    usual = {"images": 1, "pixels": 2**18, "noise_varies": False, "scale": Normalization(each, (20.0,) * channels)}
+    return Fingerprint(dims=dims, channels=channels, noise=noise, steady=steady, **usual | more)
+
+
+SHARED = ((0.4,), (0.5, 0.2))
+
+
+@pytest.mark.parametrize(
+    ("image", "options", "method", "because"),
+    [
+        (found(), {}, "sure", "gaussian, equally strong"),
+        (found("clipped"), {}, "sure", "clipped"),
+        (found(correlation=SHARED), {}, "sure", "equally strong"),
+        (found("poisson", steady=False), {}, "projected", "grows with the brightness"),
+        (found("gaussian", steady=False), {}, "projected", "uncertain"),
+        (found("impulse", steady=False), {}, "projected", "impulse"),
+        (found(dims=3), {}, "projected", "volumes"),
+        (found(correlation=SHARED, noise_varies=True), {}, "projected", "stronger in some images"),
+        (found(), {"mask_density": 0.2}, "projected", "mask_density was set"),
+        (found(), {"noise_extent": (0, 1)}, "projected", "noise_extent was set"),
+        (found(), {"lambda_inv": 1.0}, "noise2same", "lambda_inv was set"),
+        (found("poisson", steady=False), {"noise_model": "gaussian"}, "sure", "noise_model was set"),
+        (found(), {"method": "noise2same"}, "noise2same", "asked for"),
+        (found(), {"preset": "paper"}, "noise2same", "asked for"),
+    ],
+)
+def test_which_loss_and_why(image, options, method, because):
+    plan = make_plan(image, Config.of(**options))
+    assert plan.method.value == method and because in plan.method.reason
+
+
+@pytest.mark.parametrize(
+    ("image", "options", "start"),
+    [
+        (found(), {}, "pretrained"),
+        (found(channels=3), {}, "pretrained"),
+        (found("poisson", steady=False), {}, "pretrained"),
+        (found(), {"features": 32}, "pretrained"),
+        (found(channels=2), {}, "scratch"),
+        (found(dims=3), {}, "scratch"),
+        (found("unknown", steady=False), {}, "scratch"),
+        (found(), {"from_scratch": True}, "scratch"),
+        (found(), {"features": 20}, "scratch"),
+        (found(), {"method": "noise2same"}, "scratch"),
+        (found(), {"method": "noise2void"}, "scratch"),
+    ],
+)
+def test_where_training_starts(image, options, start):
+    plan = make_plan(image, Config.of(**options))
+    assert plan.start.value == start and plan.recipe().pretrained == (start == "pretrained")
+
+
+@pytest.mark.parametrize(
+    ("image", "options", "budget", "rate"),
+    [
+        (found(), {}, "0.5 minutes", 3e-3),
+        (found(pixels=2**16), {}, "0.5 minutes", 0.25 * 3e-3),
+        (found(pixels=100), {}, "0.5 minutes", 0.1 * 3e-3),
+        (found(images=2), {}, "5 minutes", 3e-3),
+        (found(dims=3), {}, "5 minutes", 3e-3),
+        (found(), {"steps": 7, "learning_rate": 1e-4}, "7 steps", 1e-4),
+        (found(pixels=100), {"learning_rate": 1e-3}, "0.5 minutes", 1e-3),
+        (found(), {"preset": "best"}, "60 minutes", 3e-3),
+        (found(), {"preset": "paper"}, "50000 steps", 4e-4),
+    ],
+)
+def test_budget_and_learning_rate(image, options, budget, rate):
+    plan = make_plan(image, Config.of(**options))
+    assert (str(plan.budget.value), plan.learning_rate.value) == (budget, pytest.approx(rate))
+
+
+@pytest.mark.parametrize(
+    ("image", "options", "stops"),
+    [
+        (found(), {}, True),
+        (found("poisson", steady=False), {}, True),
+        (found("impulse", steady=False), {}, False),
+        (found("unknown", steady=False), {}, False),
+        (found(correlation=SHARED), {}, False),
+        (found("impulse", steady=False), {"method": "noise2true"}, True),
+        (found(), {"early_stopping": False}, False),
+        (found(), {"preset": "best"}, False),
+    ],
+)
+def test_training_ends_early_only_where_the_error_can_be_estimated(image, options, stops):
+    plan = make_plan(image, Config.of(**options))
+    assert plan.early_stopping.value == stops and (plan.held_out.value > 0) == stops
+
+
+def test_neighbours_are_masked_together_by_the_projected_loss_alone_unless_told():
+    image = found("poisson", steady=False, correlation=SHARED)
+    assert make_plan(image, Config()).noise_extent.value == (1, 2)
+    assert make_plan(image, Config(method="noise2same")).noise_extent.value == ()
+    assert make_plan(image, Config(method="noise2same", noise_extent=(0, 3))).noise_extent.value == (0, 3)
+    with pytest.raises(InputError, match="2 numbers, for YX"):
+        make_plan(image, Config(noise_extent=(1, 1, 1)))
+
+
+def test_a_batch_has_as_many_patches_in_the_network_whatever_the_method():
+    batches = [make_plan(found(), Config.of(method=name)).batch.value for name in ("sure", "noise2void")]
+    assert batches == [4, 8]
+    paper = [make_plan(found(dims=dims), Config(preset="paper")).batch.value for dims in (2, 3)]
+    assert paper == [64, 4]
+
+
+def test_every_decision_has_a_reason_and_is_told():
+    plan = make_plan(found(), Config())
+    decisions = {name: getattr(plan, name) for name in Plan.model_fields if isinstance(getattr(plan, name), Decision)}
+    assert len(decisions) >= 12 and all(len(one.reason) > 8 for one in decisions.values())
+    assert all(one.reason in str(plan) for one in decisions.values())
+    assert len(plan.lines()) == 3
+
+
+def plan_of(image: np.ndarray, axes: str = "YX", **options: object) -> Plan:
+    return n2s.plan(image, axes, **options)
+
+
+@pytest.mark.parametrize(
+    ("options", "variance"),
+    [
+        ({"sigma": 10.0}, lambda y: 100.0),
+        ({"noise_model": "gaussian", "sigma": 10.0}, lambda y: 100.0),
+        ({"gain": 4.0}, lambda y: 4 * y),
+        ({"noise_model": "poisson", "gain": 4.0}, lambda y: 4 * y),
+        ({"noise_model": "poisson-gaussian", "gain": 4.0, "sigma": 10.0}, lambda y: 4 * y + 100),
+    ],
+)
+def test_the_variance_is_what_the_user_gives(options, variance):
+    plan = plan_of(IMAGE, **options)
+    mean, std = IMAGE.mean(), IMAGE.std()
+    y = np.linspace(20, 100, 9)
+    told = torch.from_numpy((y - mean) / std).reshape(1, 1, 1, -1)
+    np.testing.assert_allclose(
+        plan.normalized_noise().variance(told).flatten(), [variance(value) / std**2 for value in y], rtol=1e-3
+    )
+
+
+def test_poisson_noise_has_no_variance_where_there_is_no_light():
+    noise = plan_of(IMAGE, noise_model="poisson").noise.value
+    assert noise.b == (0.0,) and noise.a[0] > 0
+    assert plan_of(IMAGE, noise_model="gaussian").noise.value.a == (0,)
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"noise_model": "poisson"},
+        {"noise_model": "poisson", "gain": 4.0},
+        {"noise_model": "poisson-gaussian", "gain": 4.0, "sigma": 1.0},
+    ],
+)
+def test_what_cannot_be_true_of_these_images(options):
+    with pytest.raises(InputError, match="negative at the images' mean, which is -60"):
+        plan_of(IMAGE - 100, **options)
+
+
+@pytest.mark.parametrize(
+    ("kind", "alike", "unlike"),
+    [("gaussian", "sure", "sure"), ("shared", "sure", "projected"), ("photons", "projected", "projected")],
+)
+def test_which_loss_where_the_strength_of_the_noise_is_alike_or_differs(kind, alike, unlike):
+    clean, rng = camera()[:256, :256], np.random.default_rng(0)
+    noise = {
+        "gaussian": lambda: rng.normal(0, 25, clean.shape),
+        "shared": lambda: 3 * ndimage.uniform_filter(rng.normal(0, 25, clean.shape), 3),
+        "photons": lambda: poisson_gaussian(clean, 8.0, 0.0, rng) - clean,
+    }
+    data = read_training_data([io.wrap((clean + noise[kind]()).astype(np.float32), "YX")])
+    measured, _ = fingerprint(data, Config())
+    assert make_plan(measured, Config()).method.value == alike
+    varies = measured.model_copy(update={"noise_varies": True})
+    assert make_plan(varies, Config()).method.value == unlike
+
+
+def test_each_channel_has_a_noise_level_of_its_own():
+    clean, rng = camera()[:256, :256].astype(np.float32), np.random.default_rng(0)
+    channels = np.stack([clean, 128 + 0.2 * (clean - 128), clean], -1)
+    channels[..., 2] *= 100
+    noisy = gaussian(channels, 10, rng)
+    sigma = plan_of(noisy, "YXC").normalized_noise().sigma
+    expected = [10 / np.hypot(10, channels[..., c].std()) for c in range(3)]
+    np.testing.assert_allclose(sigma[:2], expected[:2], rtol=0.1)
+    assert sigma[2] < 0.02  # hardly any noise, and not the mean of the others'
+    np.testing.assert_allclose(plan_of(noisy, "YXC", sigma=10.0).normalized_noise().sigma, expected, rtol=0.02)
+
+
+def test_a_plan_survives_json_and_repeats_the_run(tmp_path):
+    noisy = gaussian(chelsea()[:96, :96].astype(np.float32), 25, np.random.default_rng(0))
+    options = {"steps": 4, "features": 8, "from_scratch": True}
+    first = n2s.train(noisy, "YXC", progress=False, **options)
+    path = tmp_path / "plan.json"
+    n2s.plan(noisy, "YXC", **options).write(path)
+    plan = Plan.read(path)
+    assert plan == first.plan
+    again = n2s.train(noisy, "YXC", plan=plan, progress=False)
+    assert np.array_equal(again.denoise(noisy), first.denoise(noisy))
+    edited = json.loads(path.read_text())
+    edited["budget"] = {"value": {"steps": 2}, "reason": "edited"}
+    path.write_text(json.dumps(edited))
+    assert n2s.train(noisy, "YXC", plan=Plan.read(path), progress=False).summary["steps"] == 2
+
+
+def test_a_plan_of_other_images_or_settings_is_refused(tmp_path):
+    noisy = gaussian(chelsea()[:64, :64].astype(np.float32), 25, np.random.default_rng(0))
+    plan = n2s.plan(noisy, "YXC", steps=2)
+    with pytest.raises(InputError, match="with 3 channels, but these are 2D with 1"):
+        n2s.train(noisy[..., 0], plan=plan, progress=False)
+    with pytest.raises(InputError, match="leave out steps"):
+        n2s.train(noisy, "YXC", plan=plan, steps=3, progress=False)
+    (tmp_path / "bad.json").write_text("{}")
+    with pytest.raises(InputError, match="is not a plan"):
+        Plan.read(tmp_path / "bad.json")
+    with pytest.raises(InputError, match="does not exist"):
+        Plan.read(tmp_path / "none.json")
+
+
+def test_the_model_keeps_its_plan(tmp_path):
+    model = n2s.train(IMAGE, steps=2, progress=False)
+    loaded = n2s.Denoiser.load(model.save(tmp_path / "m.safetensors"))
+    assert loaded.plan == model.plan
+
+
+def test_what_a_user_sets_is_kept():
+    """No setting switches another one silently (B7)."""
+    given = {"mask_density": 0.12, "batch": 3, "learning_rate": 1e-3, "steps": 5, "normalization": "image"}
+    plan = make_plan(found(pixels=100), Config.of(**given))
+    assert plan.batch.value == 3 and plan.learning_rate.value == 1e-3 and plan.budget.value.steps == 5
+    assert plan.normalization.value == "image" and plan.config.method_settings == {"mask_density": 0.12}
+    assert "mask_density" in plan.method.reason
+
+
+def test_the_module_is_the_function_too():
+    import noise2same.plan
+
+    assert replace(noise2same.plan(IMAGE, steps=3).noise.value) == n2s.plan(IMAGE, steps=3).noise.value
