@@ -48,6 +48,11 @@ Target = Annotated[
 ]
 
 
+def is_given(value: Any) -> bool:
+    """Whether this is the value of an option that was given; 0 is one."""
+    return value is not None and value is not False and value != []
+
+
 @dataclass(frozen=True)
 class TrainingOptions:
     """What to train: fields of `Config`, and settings of the method."""
@@ -85,13 +90,13 @@ class TrainingOptions:
 
     def flags(self) -> list[str]:
         """The options that were given, such as --from-scratch."""
-        names = [field.name for field in fields(self) if getattr(self, field.name) not in (None, False, [])]
+        names = [field.name for field in fields(self) if is_given(getattr(self, field.name))]
         return ["--set" if name == "settings" else f"--{name.replace('_', '-')}" for name in names]
 
     def given(self) -> dict[str, Any]:
         """The settings that were given by name, for `Config.of`."""
         values = {field.name: getattr(self, field.name) for field in fields(self) if field.name != "settings"}
-        given = {name: value for name, value in values.items() if value not in (None, False)}
+        given = {name: value for name, value in values.items() if is_given(value)}
         given |= dict(_parse(item) for item in self.settings or [])
         extent = given.get("noise_extent", "auto")
         if isinstance(extent, str) and extent != "auto":
@@ -144,7 +149,7 @@ class RunOptions:
 
     def flags(self) -> list[str]:
         """The options that were given and are for training only."""
-        return [f"--{name}" for name in ("plan", "resume", "log") if getattr(self, name) not in (None, False)]
+        return [f"--{name}" for name in ("plan", "resume", "log") if is_given(getattr(self, name))]
 
 
 def expand_options(command: Callable[..., None]) -> Callable[..., None]:
