@@ -67,18 +67,22 @@ def trained(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def interrupt(monkeypatch: pytest.MonkeyPatch) -> Callable[[int], None]:
-    """Press Ctrl-C during the given step of the next training."""
-    from noise2same.training.loop import Training
+    """Press Ctrl-C during the given step of the next training, each of which draws a batch."""
+    from noise2same.data.patches import Patches
 
-    step = Training.training_step
+    draw = Patches.draw
 
     def at(number: int) -> None:
-        def stepped(self: Training, batch: Any, batch_idx: int) -> Any:
-            if self.global_step == number - 1:
-                monkeypatch.setattr(Training, "training_step", step)
-                signal.raise_signal(signal.SIGINT)
-            return step(self, batch, batch_idx)
+        left = number
 
-        monkeypatch.setattr(Training, "training_step", stepped)
+        def drawn(self: Patches, *arguments: Any, **options: Any) -> Any:
+            nonlocal left
+            left -= not options.get("held")
+            if left == 0:
+                monkeypatch.setattr(Patches, "draw", draw)
+                signal.raise_signal(signal.SIGINT)
+            return draw(self, *arguments, **options)
+
+        monkeypatch.setattr(Patches, "draw", drawn)
 
     return at

@@ -67,7 +67,7 @@ def write(path: Path, noisy: np.ndarray, clean: np.ndarray, axes: str = "YX", **
     known |= {name: others.pop(name) for name in [*others] if name in ("diagnosis", "verdict", "frames", "frame")}
     truth = others.pop("truth", None)
     others = {"settings": {"version": "0.1"}} | others
-    assessment = Assessment(noisy, clean, axes, **known)
+    assessment = Assessment(noisy, clean, axes, sizes=dict(zip(axes, noisy.shape, strict=True)), **known)
     return write_report(path, assessment, truth=None if truth is None else io.wrap(truth, axes), **others)
 
 

@@ -145,7 +145,10 @@ class Denoiser:
             self.config = plan.config
         if self.config.minutes == 0:
             raise InputError("minutes=0 trains nothing: give it some minutes, or denoise without training.")
-        from noise2same import training  # imports what only training needs
+        from noise2same.training.held_out import held_out_error  # imports what only training needs
+        from noise2same.training.loop import fit
+        from noise2same.training.progress import ProgressBar
+        from noise2same.training.state import to_all
 
         methods.check_target(self.method, given=target is not None)
         opened = io.open_images(images, axes)
@@ -177,19 +180,23 @@ class Denoiser:
             if plan.start.value == "pretrained":
                 load_pretrained(self.network)
         saved = None if checkpoint is None else Path(checkpoint)
-        outcome = training.fit(
-            self.network,
-            method,
-            patches,
-            plan.recipe(),
-            held_out=training.held_out_error(patches, profile.noise, self.config.seed, method.supervised),
-            device=where,
-            checkpoint=saved,
-            resume=resume and saved is not None and saved.exists(),
-            log=None if log is None else Path(log),
-            on_step=training.to_all(training.ProgressBar() if progress else None, self._previewing(on_step)),
-            on_point=None if on_point is None else lambda network: on_point(self._with(network)),
+        held_out = held_out_error(
+            patches, profile.noise, self.config.seed, method.supervised, noisy_target=method.noisy_target
         )
+        with ProgressBar() as bar:
+            outcome = fit(
+                self.network,
+                method,
+                patches,
+                plan.recipe(),
+                held_out=held_out,
+                device=where,
+                checkpoint=saved,
+                resume=resume and saved is not None and saved.exists(),
+                log=None if log is None else Path(log),
+                on_step=to_all(bar if progress else None, self._previewing(on_step)),
+                on_point=None if on_point is None else lambda network: on_point(self._with(network)),
+            )
         self.network.cpu()
         self.blend = outcome.blend or (1.0,)
         if further and outcome.unchanged:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Literal
-
 import torch
 from torch import nn
 
@@ -28,12 +26,6 @@ def pick(device: str | torch.device | None = None) -> torch.device:
     if torch.backends.mps.is_available():
         return torch.device("mps")
     return torch.device("cpu")
-
-
-def precision(device: torch.device) -> Literal["bf16-mixed", "32-true"]:
-    """What to train in, in Lightning's words: bfloat16 where an NVIDIA GPU has it, as some CPUs claim in vain."""
-    fast = device.type == "cuda" and torch.cuda.get_device_capability(device) >= (8, 0)
-    return "bf16-mixed" if fast else "32-true"
 
 
 def lay_out(network: nn.Module, device: torch.device) -> nn.Module:

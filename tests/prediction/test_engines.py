@@ -15,7 +15,6 @@ import torch
 from skimage import data
 
 from noise2same import train
-from noise2same.device import precision
 from noise2same.networks.blindspot import BlindSpot
 from noise2same.networks.unet import UNet
 from noise2same.prediction.engines import Half, OpenVINO, folded, import_openvino, prepare_for_inference
@@ -70,13 +69,6 @@ def test_a_network_of_another_kind_stays_with_pytorch():
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         assert isinstance(prepare_for_inference(BlindSpot(2, 1, 1, features=4, levels=2), CPU), BlindSpot)
-
-
-@pytest.mark.parametrize(("capability", "expected"), [((8, 0), "bf16-mixed"), ((7, 5), "32-true")])
-def test_a_gpu_trains_in_bfloat16_if_it_has_it(monkeypatch, capability, expected):
-    monkeypatch.setattr(torch.cuda, "get_device_capability", lambda device: capability)
-    assert precision(torch.device("cuda")) == expected
-    assert precision(CPU) == precision(torch.device("mps")) == "32-true"
 
 
 @torch.inference_mode()

@@ -187,3 +187,5 @@ def test_the_page_names_the_frame(tmp_path: Path) -> None:
     found = assess(io.wrap(noisy, "TYX"), result)
     path = write_report(tmp_path / "page.html", found, truth=io.wrap(np.broadcast_to(CLEAN, noisy.shape), "TYX"))
     assert "This is time point 2. " in path.read_text()
+    with pytest.raises(InputError, match="must agree"):
+        write_report(tmp_path / "other.html", found, truth=io.wrap(np.pad(CLEAN, 2)))

@@ -1,79 +1,66 @@
-"""Training: reproducible, interruptible, resumable."""
+"""Training: reproducible, can be interrupted, resumed and stopped by a listener."""
 
 from __future__ import annotations
 
 import os
 import signal
+import threading
+import warnings
 
+import numpy as np
 import pytest
 import torch
+from runs import FACTS, method_of, run, same
+from torch import nn
 
-from noise2same.config import Config
-from noise2same.data.patches import Patches
+from noise2same import Config, Denoiser
 from noise2same.errors import InputError
-from noise2same.methods import Facts
 from noise2same.methods.noise2same import Noise2Same
-from noise2same.networks.unet import UNet
-from noise2same.training import loop as training
-
-CPU = torch.device("cpu")
-FACTS = Facts(2, 1, sigma=(0.5,))
+from noise2same.noise.model import NoiseModel
+from noise2same.plan import Recipe
+from noise2same.training import loop
+from noise2same.training.early_stopping import FIRST_CHECK_STEP
+from noise2same.training.held_out import HeldOutSure
 
 
 class Interrupting(Noise2Same):
     """Sends this process a signal at a given step, as a user would with Ctrl-C or a cluster with SIGTERM."""
 
-    def __init__(self, config, facts, step, number):
-        super().__init__(config, facts)
-        self.left, self.number = step, number
+    def __init__(self, step, *numbers):
+        super().__init__(Config(), FACTS)
+        self.left, self.numbers = step, numbers
 
     def __call__(self, network, batch, generator):
         self.left -= 1
         if self.left == 0:
-            os.kill(os.getpid(), self.number)
+            for number in self.numbers:
+                os.kill(os.getpid(), number)
         return super().__call__(network, batch, generator)
 
 
-def run(method=None, *, steps=12, seed=0, **options):
-    torch.manual_seed(seed)
-    network = UNet(2, 1, features=4, levels=2, block="plain")
-    image = torch.randn(1, 1, 64, 64, generator=torch.Generator().manual_seed(1))
-    config = options.pop("config", None) or Config(steps=steps, seed=seed, batch=4, patch=16)
-    patches = Patches([image], patch=config.patch_of(2), batch=config.batch)
-    outcome = training.fit(
-        network,
-        method or Noise2Same(config, FACTS),
-        patches,
-        config,
-        device=CPU,
-        progress=False,
-        **options,
-    )
-    return network.state_dict(), outcome
-
-
-def same(first, second):
-    return all(torch.equal(first[name], second[name]) for name in first)
+def by_sure(patches):
+    return HeldOutSure(patches, NoiseModel.gaussian(0.5), seed=0)
 
 
 def test_the_same_seed_gives_the_same_weights_and_another_others():
     first, outcome = run()
-    assert outcome.steps == 12 and not outcome.interrupted
+    assert outcome.steps == 12 and not outcome.interrupted and not outcome.stopped
     assert set(outcome.terms) == {"reconstruction", "invariance", "masked"}
     assert same(first, run()[0])
-    assert not same(first, run(seed=1)[0])
+    assert not same(first, run(recipe=Recipe(steps=12, seed=1))[0])
 
 
 def test_the_history_tells_how_it_went():
-    _, outcome = run(steps=640)
+    _, outcome = run(recipe=Recipe(steps=640), held_out=by_sure)
     steps = [point["step"] for point in outcome.history]
     assert 40 < len(steps) <= 60 and steps == sorted(steps) and steps[-1] > 620
     assert all({"seconds", "reconstruction", "invariance"} <= set(point) for point in outcome.history)
-    assert any("error" in point for point in outcome.history)  # of the stop rule, from step 600 on
+    measured = [point["step"] for point in outcome.history if "error" in point]
+    assert measured == [FIRST_CHECK_STEP]
 
 
 def test_one_bright_patch_does_not_ruin_what_was_learned():
-    class Method(Noise2Same):
+    class Bright(Noise2Same):
         """The loss of one step is a million times that of the others."""
 
         left = 10
@@ -84,95 +71,248 @@ def test_one_bright_patch_does_not_ruin_what_was_learned():
             return {name: 1e6 * term if self.left == 0 else term for name, term in terms.items()}
 
     def changed_by(clip):
-        config = Config(steps=14, batch=4, patch=16, ema=0.0, clip=clip)
-        (plain, _), (spoilt, _) = (run(method(config, FACTS), config=config) for method in (Noise2Same, Method))
+        recipe = Recipe(steps=14, ema=0.0, clip=clip)
+        (plain, _), (spoilt, _) = (run(method_of(kind), recipe=recipe) for kind in (Noise2Same, Bright))
         names = [name for name in plain if name.endswith("weight")]
         return float(sum((plain[name] - spoilt[name]).abs().sum() for name in names))
 
     assert changed_by(2.0) < 0.5 * changed_by(0.0)
 
 
-def test_batch_norm_keeps_its_statistics_for_the_rest_of_the_run():
-    def batches_seen(settle):
-        weights, _ = run(config=Config(steps=12, batch=4, patch=16, ema=0.0, settle=settle))
-        return {int(value) for name, value in weights.items() if "num_batches" in name}
+@pytest.mark.parametrize(("share", "batches"), [(0.0, 0), (0.5, 6), (1.0, 12)])
+def test_batch_norm_keeps_its_statistics_for_the_rest_of_the_run(share, batches):
+    weights, _ = run(recipe=Recipe(steps=12, ema=0.0, freeze_bn_after=share))
+    assert {int(value) for name, value in weights.items() if "num_batches" in name} == {batches}
 
-    assert batches_seen(0.5) == {6}
-    assert batches_seen(1.0) == {12}
+
+def test_a_budget_in_minutes_is_kept():
+    _, outcome = run(recipe=Recipe(minutes=0.03))
+    assert not outcome.interrupted and outcome.steps > 1
+    assert outcome.seconds >= 60 * 0.03
+
+
+def test_a_recipe_has_one_budget():
+    for budget in ({}, {"steps": 3, "minutes": 1.0}):
+        with pytest.raises(ValueError, match="steps or in minutes"):
+            Recipe(**budget)
+
+
+def test_nothing_is_left_behind_in_the_process():
+    """Training runs inside of napari and notebooks, too."""
+    before = torch.get_float32_matmul_precision()
+    handlers = [signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)]
+    environment, random = dict(os.environ), torch.random.get_rng_state()
+    torch.set_float32_matmul_precision("highest")
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            run()
+            torch.random.set_rng_state(random)
+        assert torch.get_float32_matmul_precision() == "highest"
+        assert [signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)] == handlers
+        assert dict(os.environ) == environment and torch.is_grad_enabled()
+        assert not torch.distributed.is_initialized()
+    finally:
+        torch.set_float32_matmul_precision(before)
+
+
+def test_runs_in_threads_do_not_disturb_each_other():
+    """Signals cannot be handled there, and accelerate keeps its state in the class."""
+    outcomes = []
+    threads = [threading.Thread(target=lambda: outcomes.append(run()[1])) for _ in range(3)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert [outcome.steps for outcome in outcomes] == [12] * 3
+
+
+# interruptions
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_an_interrupted_run_resumes_to_the_same_result(tmp_path, number):
     checkpoint = tmp_path / "run.ckpt"
-    config = Config(steps=12, batch=4, patch=16)
     handler = signal.getsignal(number)
-    kept, outcome = run(Interrupting(config, FACTS, 5, number), config=config, checkpoint=checkpoint)
-    assert outcome.interrupted and outcome.steps == 5 and checkpoint.exists()
+    kept, outcome = run(Interrupting(5, number), checkpoint=checkpoint)
+    assert outcome.interrupted and not outcome.stopped and outcome.steps == 5 and checkpoint.exists()
     assert signal.getsignal(number) == handler
-    resumed, outcome = run(config=config, checkpoint=checkpoint, resume=True)
+    resumed, outcome = run(checkpoint=checkpoint, resume=True)
     assert outcome.steps == 12 and not outcome.interrupted
-    never_stopped, _ = run(config=config)
+    never_stopped, _ = run()
     assert same(resumed, never_stopped) and not same(kept, resumed)
     steps = [point["step"] for point in outcome.history]
     assert steps == sorted(set(steps)) and steps[0] < 10 < steps[-1]
     assert [path.name for path in tmp_path.iterdir()] == ["run.ckpt"]
 
 
-def test_checkpoints_are_written_while_training(tmp_path, monkeypatch):
-    monkeypatch.setattr(training, "CHECKPOINT_SECONDS", 0.0)
+class Level:
+    """A measure of the error that never sees a difference."""
+
+    resolution = 1e-6
+
+    def error(self, network):
+        return 1.0
+
+    def blend(self, network):
+        return (0.5,)
+
+
+def test_early_stopping_resumes_to_the_same_result(tmp_path):
+    """Interrupted in the cool-down, whose start is in the checkpoint."""
+    checkpoint, recipe = tmp_path / "run.ckpt", Recipe(steps=4000, pretrained=True)
+    options = {"recipe": recipe, "held_out": lambda patches: Level()}
+    shares = []
+    whole, outcome = run(**options, on_step=lambda state: shares.append(state.share))
+    assert outcome.stopped_early and outcome.steps < 1000 and outcome.blend == (0.5,)
+    assert shares == sorted(shares) and shares[-1] == 1
+    interrupting = Interrupting(outcome.steps - 5, signal.SIGINT)
+    _, first = run(interrupting, **options, checkpoint=checkpoint)
+    assert first.interrupted and first.stopped_early
+    resumed, second = run(**options, checkpoint=checkpoint, resume=True)
+    assert second.steps == outcome.steps and same(resumed, whole)
+
+
+def test_a_second_ctrl_c_is_an_ordinary_interrupt():
+    handler = signal.getsignal(signal.SIGINT)
+    with pytest.raises(KeyboardInterrupt):
+        run(Interrupting(3, signal.SIGINT, signal.SIGINT))
+    assert signal.getsignal(signal.SIGINT) == handler
+
+
+# listeners
+
+
+@pytest.mark.parametrize("answer", [True, "stop"])
+def test_a_listener_stops_the_run_and_what_was_learned_is_kept(tmp_path, answer):
+    checkpoint, steps = tmp_path / "run.ckpt", []
+
+    def listen(state):
+        steps.append(state.step)
+        return answer if state.step == 7 else None
+
+    kept, outcome = run(on_step=listen, checkpoint=checkpoint)
+    assert steps == list(range(1, 8))
+    assert outcome.stopped and not outcome.interrupted and outcome.steps == 7
+    resumed, _ = run(checkpoint=checkpoint, resume=True)
+    assert same(resumed, run()[0]) and not same(kept, resumed)
+
+
+@pytest.mark.parametrize("answer", [None, False, "go on"])
+def test_any_other_answer_lets_it_go_on(answer):
+    _, outcome = run(on_step=lambda state: answer)
+    assert outcome.steps == 12 and not outcome.stopped
+
+
+def test_a_listener_sees_the_run():
+    states, previews = [], {}
+
+    def listen(state):
+        states.append(state)
+        if state.step in (6, 12):
+            previews[state.step] = state.preview()
+
+    weights, outcome = run(on_step=listen)
+    assert [state.step for state in states] == list(range(1, 13))
+    assert [state.share for state in states] == pytest.approx([step / 12 for step in range(1, 13)])
+    assert states[-1].seconds_left == 0 and states[3].seconds_left > 0
+    assert states[-1].terms == outcome.terms and states[4].terms != outcome.terms
+    assert same(previews[12].state_dict(), weights) and not same(previews[6].state_dict(), weights)
+    assert not previews[6].training
+    assert same(weights, run()[0])  # looking changes nothing
+
+
+def test_the_figures_of_a_point_join_the_history():
     seen = []
 
-    class Looking(Noise2Same):
-        def __call__(self, *arguments):
-            seen.append((tmp_path / "run.ckpt").exists())
-            return super().__call__(*arguments)
+    def look(network):
+        assert isinstance(network, nn.Module) and not network.training
+        seen.append(float(next(network.parameters()).sum()))
+        return {"sum": seen[-1]}
 
-    run(Looking(Config(), FACTS), steps=4, checkpoint=tmp_path / "run.ckpt")
+    weights, outcome = run(recipe=Recipe(steps=100), on_point=look)
+    assert [point["sum"] for point in outcome.history] == seen and len(seen) == 51
+    assert same(weights, run(recipe=Recipe(steps=100))[0])
+
+
+# checkpoints
+
+
+def test_checkpoints_are_written_while_training(tmp_path, monkeypatch):
+    monkeypatch.setattr(loop, "CHECKPOINT_SECONDS", 0.0)
+    seen = []
+    run(recipe=Recipe(steps=4), checkpoint=tmp_path / "run.ckpt", on_step=lambda _: seen.append(exists(tmp_path)))
     assert seen == [False, True, True, True]
 
 
-def test_a_budget_in_minutes_is_kept():
-    config = Config(minutes=0.03, batch=4, patch=16)
-    _, outcome = run(config=config)
-    assert not outcome.interrupted and outcome.steps > 1
-    assert outcome.seconds >= 60 * 0.03
+def exists(folder):
+    return (folder / "run.ckpt").exists()
 
 
-def test_schedules():
-    class Step:
-        config, progress, global_step = Config(), 0.0, 1000
-        schedule = training.Training._schedule
-
-    step = Step()
-    assert step.schedule() == pytest.approx(1)
-    step.progress = 1.0
-    assert step.schedule() == pytest.approx(0)
-    step.config = Config(preset="paper")
-    step.progress = 4_999 / 50_000
-    assert step.schedule() == 1
-    step.progress = 15_000 / 50_000
-    assert step.schedule() == 0.5**3
-
-
-def test_loss_terms_are_logged(tmp_path):
-    run(steps=20, log=tmp_path)
-    lines = (tmp_path / "metrics.csv").read_text().splitlines()
-    assert "reconstruction" in lines[0] and "invariance" in lines[0] and len(lines) == 3
-    assert list(tmp_path.glob("events.out.tfevents.*"))
+def test_a_checkpoint_that_cannot_be_written_does_not_end_the_training(tmp_path, monkeypatch):
+    monkeypatch.setattr(loop, "CHECKPOINT_SECONDS", 0.0)
+    with pytest.warns(UserWarning, match=r"run\.ckpt cannot be written.*Training goes on") as said:
+        weights, outcome = run(checkpoint=tmp_path / "nowhere" / "run.ckpt")
+    assert outcome.steps == 12 and same(weights, run()[0]) and len(said) == 1
 
 
 def test_a_checkpoint_of_something_else_is_refused(tmp_path):
     checkpoint = tmp_path / "run.ckpt"
     checkpoint.write_bytes(b"not a checkpoint")
-    with pytest.raises(InputError, match=r"run\.ckpt"):
+    with pytest.raises(InputError, match=r"run\.ckpt does not fit"):
         run(checkpoint=checkpoint, resume=True)
+    torch.save({"state_dict": {}, "global_step": 3}, checkpoint)
+    with pytest.raises(InputError, match=r"run\.ckpt does not fit"):
+        run(checkpoint=checkpoint, resume=True)
+
+
+class Evil:
+    """Would write a file when it is unpickled."""
+
+    def __init__(self, path):
+        self.path = path
+
+    def __reduce__(self):
+        return (os.mkdir, (str(self.path),))
+
+
+def test_a_checkpoint_runs_no_code(tmp_path):
+    checkpoint = tmp_path / "run.ckpt"
+    torch.save({"step": Evil(tmp_path / "proof")}, checkpoint)
+    with pytest.raises(InputError, match=r"run\.ckpt does not fit"):
+        run(checkpoint=checkpoint, resume=True)
+    assert not (tmp_path / "proof").exists()
+
+
+def test_a_checkpoint_that_is_not_finite_is_refused(tmp_path, monkeypatch):
+    monkeypatch.setattr(loop, "CHECKPOINT_SECONDS", 0.0)
+    checkpoint = tmp_path / "run.ckpt"
+    run(recipe=Recipe(steps=4), checkpoint=checkpoint)
+    state = torch.load(checkpoint, weights_only=True)
+    for values in state["average"].values():
+        values.fill_(float("nan") if values.is_floating_point() else 0)
+    torch.save(state, checkpoint)
+    with pytest.raises(InputError, match=r"run\.ckpt holds NaN"):
+        run(checkpoint=checkpoint, resume=True)
+
+
+def test_lack_of_memory_is_one_sentence():
+    class Greedy(Noise2Same):
+        def __call__(self, *arguments):
+            raise torch.OutOfMemoryError("no memory left")
+
+    with pytest.raises(InputError, match=r"4 patches of 16 × 16 pixels at once: use a smaller batch"):
+        run(method_of(Greedy))
+
+
+# divergence
 
 
 class Diverging(Noise2Same):
     """The loss, or its gradient alone, is not a number at a given step."""
 
-    def __init__(self, config, facts, step, *, silent=False):
-        super().__init__(config, facts)
+    def __init__(self, step, *, silent=False):
+        super().__init__(Config(), FACTS)
         self.left, self.silent = step, silent
 
     def __call__(self, network, batch, generator):
@@ -196,41 +336,36 @@ def finite(value):
 @pytest.mark.parametrize("silent", [False, True])
 @pytest.mark.parametrize("ema", [0.0, 0.999])
 def test_a_run_that_diverges_ends_with_its_last_good_weights(tmp_path, monkeypatch, ema, silent):
-    monkeypatch.setattr(training, "CHECKPOINT_SECONDS", 0.0)
-    config, checkpoint = Config(steps=40, batch=4, patch=16, ema=ema), tmp_path / "run.ckpt"
-    kept, outcome = run(Diverging(config, FACTS, 20, silent=silent), config=config, checkpoint=checkpoint)
+    monkeypatch.setattr(loop, "CHECKPOINT_SECONDS", 0.0)
+    recipe, checkpoint = Recipe(steps=40, ema=ema), tmp_path / "run.ckpt"
+    kept, outcome = run(Diverging(20, silent=silent), recipe=recipe, checkpoint=checkpoint)
     assert outcome.diverged and outcome.steps == 19
     assert finite([kept, outcome.terms, outcome.history])
     state = torch.load(checkpoint, weights_only=True)
-    assert state["global_step"] == 19 and finite({**state, "noise2same": state["noise2same"] | {"rule": {}}})
-    resumed, outcome = run(config=config, checkpoint=checkpoint, resume=True)
-    assert not outcome.diverged and same(resumed, run(config=config)[0])
+    assert state["step"] == 19 and finite({**state, "early_stopping": {}})
+    resumed, outcome = run(recipe=recipe, checkpoint=checkpoint, resume=True)
+    assert not outcome.diverged and same(resumed, run(recipe=recipe)[0])
 
 
 @pytest.mark.parametrize("silent", [False, True])
 @pytest.mark.parametrize("step", [1, 430, 500])
 def test_no_step_may_diverge(step, silent):
-    config = Config(steps=500, batch=1, patch=8)
-    weights, outcome = run(Diverging(config, FACTS, step, silent=silent), config=config)
+    weights, outcome = run(Diverging(step, silent=silent), recipe=Recipe(steps=500))
     assert outcome.diverged and step - 50 <= outcome.steps < step and finite(weights)
 
 
-def test_a_checkpoint_that_is_not_finite_is_refused(tmp_path, monkeypatch):
-    monkeypatch.setattr(training, "CHECKPOINT_SECONDS", 0.0)
-    checkpoint = tmp_path / "run.ckpt"
-    run(steps=4, checkpoint=checkpoint)
-    state = torch.load(checkpoint, weights_only=True)
-    for values in state["state_dict"].values():
-        values.fill_(float("nan") if values.is_floating_point() else 0)
-    torch.save(state, checkpoint)
-    with pytest.raises(InputError, match=r"run\.ckpt holds NaN"):
-        run(checkpoint=checkpoint, resume=True)
+@pytest.mark.parametrize("silent", [False, True])
+def test_a_listener_that_stops_a_diverged_run_gets_the_last_good_weights(silent):
+    weights, outcome = run(Diverging(9, silent=silent), recipe=Recipe(steps=500), on_step=lambda state: state.step == 9)
+    assert outcome.diverged and outcome.steps < 9 and finite(weights)
 
 
-def test_lack_of_memory_is_one_sentence():
-    class Greedy(Noise2Same):
-        def __call__(self, *arguments):
-            raise torch.OutOfMemoryError("no memory left")
+# through the Denoiser
 
-    with pytest.raises(InputError, match="smaller batch than 4"):
-        run(Greedy(Config(), FACTS))
+
+def test_a_denoiser_hands_its_listener_on(capsys):
+    image = np.random.default_rng(0).normal(100, 20, (64, 64)).astype(np.float32)
+    model = Denoiser(Config(steps=30, features=4, batch=2, patch=32))
+    model.fit(image, progress=False, on_step=lambda state: state.step == 4)
+    assert model.summary["stopped"] and model.summary["steps"] == 4 and capsys.readouterr().err == ""
+    assert np.isfinite(model.denoise(image)).all()

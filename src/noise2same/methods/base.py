@@ -95,10 +95,12 @@ class Method(Algorithm):
     """Numbers of spatial dimensions that it takes."""
     supervised: ClassVar[bool] = False
     """Whether it learns to predict target images."""
+    noisy_target: ClassVar[bool] = False
+    """Whether the targets have noise as strong as that of the images."""
     passes: ClassVar[int] = 1
     """How often it sends each patch through the network in one step."""
     full_precision: ClassVar[bool] = False
-    """Whether its loss is a small difference of outputs, which 16 bits cannot resolve."""
+    """Whether its loss needs 32 bits, as a finite difference does; otherwise a GPU may compute it in bfloat16."""
 
     def __init__(self, settings: Any, profile: DataProfile, architecture: Architecture | None = None) -> None:
         if profile.dims not in self.dims:

@@ -32,3 +32,4 @@ class Noise2Noise(Noise2True):
     name = "noise2noise"
     needs = "two noisy images of each scene"
     when = "everything was imaged twice"
+    noisy_target = True

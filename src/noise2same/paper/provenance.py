@@ -34,6 +34,7 @@ def provenance() -> dict[str, Any]:
             "noise2same": __version__,
             "python": platform.python_version(),
             "torch": version("torch"),
+            "accelerate": version("accelerate"),
         },
     }
 

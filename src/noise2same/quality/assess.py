@@ -67,6 +67,8 @@ class Assessment:
     diagnosis: Diagnosis
     verdict: Verdict
     """On the worst of the frames."""
+    sizes: dict[str, int]
+    """Length of each axis of the whole image."""
     source: dict[str, str] = field(default_factory=dict)
     """Name, shape and axes of the whole image, and which frame of it this is."""
     frames: dict[str, str] = field(default_factory=dict)
@@ -80,7 +82,12 @@ class Assessment:
         return {"verdict": asdict(self.verdict), "frames": self.frames, "noise": asdict(self.diagnosis)}
 
     def same_part(self, image: io.Image) -> NDArray[Any]:
-        """Cut the part that `noisy` and `clean` show out of another image of the same shape, such as the truth."""
+        """Cut the part that `noisy` and `clean` show out of another image of the same size, such as the truth."""
+        sizes = dict(zip(image.axes, image.shape, strict=True))
+        if sizes != self.sizes:
+            raise InputError(
+                f"{image.name} has the axes {sizes} but the noisy image has {self.sizes}: they must agree."
+            )
         return _cut(image.data, image.axes, self.frame, self.region)
 
 
@@ -133,6 +140,7 @@ def assess(
         axes=axes,
         diagnosis=diagnosis,
         verdict=_name_frame(verdicts[worst], frames, frames[worst]),
+        sizes=dict(zip(noisy.axes, noisy.shape, strict=True)),
         source=source | ({"frame": str(frames[worst])} if len(frames) > 1 else {}),
         frames={str(frame): verdict.word for frame, verdict in zip(frames, verdicts, strict=True)},
         frame=frames[worst],

@@ -1,4 +1,4 @@
-"""When training is done: an estimate of the error against the unknown clean images, and what the last steps bought."""
+"""When training ends before its budget, and which weights it ends with."""
 
 from __future__ import annotations
 
@@ -6,175 +6,132 @@ import math
 from copy import deepcopy
 from typing import Any
 
-import torch
 from torch import Tensor, nn
 
-from noise2same.data.patches import Patches
-from noise2same.methods.base import Facts, channel_sums
-from noise2same.noise.sure import covariance, midpoint_variance, perturb
+from noise2same.training.held_out import HeldOut
 
-BATCHES = 32
-"""How many batches of patches the error is estimated on, always the same ones."""
-FIRST, FIRST_WARM = 600, 200
-"""Step of the first estimate, from scratch, where learning is fast and unsteady before, and of a trained network."""
-PER_DOUBLING = 4
-"""Estimates while the number of steps doubles."""
-GAIN = 0.05
-"""dB that count: for the last doubling to have been worth it, so that a run three times as long buys about 0.1."""
-UNDERESTIMATED = 0.2
-"""Share by which the noise's variance may be larger than estimated, before an output counts as having lost signal.
-
-Set by reasoning, not measured: 95 of 100 estimates of the level at σ = 5 are within 10 % (`benchmarks/level.md`), which
-is 20 % of the variance. A blend with a weight that is up to twice the best one is still no worse than the input.
-"""
-LOOKED_AT = 2**21
-"""Pixels of the images that are denoised to see how much is taken away: seconds on a CPU."""
-LOSS = 0.1
-"""dB by which the last doubling must have made it worse, to end a run that is to take its time; a guess."""
+FIRST_CHECK_STEP, FIRST_CHECK_STEP_PRETRAINED = 600, 200
+"""Step of the first check: from scratch, learning is fast and unsteady before. Chosen on six images."""
+CHECKS_PER_DOUBLING = 4
+"""Checks while the number of steps doubles."""
+MIN_GAIN_DB = 0.05
+"""dB that a doubling of the steps must gain to be worth it; three times as many steps then gain about 0.1 dB."""
+COOLDOWN_SHARE = 0.5
+"""Length of the cool-down, as a share of the budget that was used before it."""
 
 
-class StopRule:
-    """Ends training when a doubling of its steps bought less than `gain` dB of the error against the clean images.
+class EarlyStopping:
+    """Ends training when a doubling of its steps gained less than `MIN_GAIN_DB`, and remembers the best weights.
 
-    Twice in a row, and by the best of each doubling: while the learning rate is high, single moments are bad.
-
-    The loss on noisy images cannot tell, as most of it is the noise; the estimate of `risk.py` can, on pixels that are
-    not trained on: noise that is learned by heart looks like signal. Patches and change are drawn once: so what differs
-    between two estimates is the network alone, and a wrong noise level cancels in their difference to first order.
+    Twice in a row, and by the best of each doubling, because single moments are bad while the learning rate is high.
+    The end is a cool-down: the rest of the schedule is run through faster, so that the learning rate falls to zero.
 
     Parameters
     ----------
-    patches : Patches
-        The training images, some of whose pixels are kept out of training.
-    facts : Facts
-        Uses what they say of the noise.
-    seed : int
-        Of the patches to judge by.
-    warm : bool
-        Whether the network was trained before.
-    gain : float
-        Negative, training ends only when a doubling made it worse by as much.
+    held_out : HeldOut, optional
+        What measures the error. Without one, training never ends early, and its last weights are kept.
+    pretrained : bool
+        Whether the network was trained before, which is checked sooner.
+    enabled : bool
+        Whether training may end early; if not, no checks are due. The weights from before the training are kept all
+        the same, if they are better (`note`).
+
+    Attributes
+    ----------
+    errors : list of float
+        The error at each check.
+    done_at : float or None
+        Share of the budget at which the cool-down began; None before.
     """
 
-    def __init__(self, patches: Patches, facts: Facts, seed: int, *, warm: bool = False, gain: float = GAIN) -> None:
-        self.patches, self.facts, self.first, self.gain = patches, facts, FIRST_WARM if warm else FIRST, gain
-        self.trusted = not facts.correlation and facts.kind not in ("impulse", "unknown") and patches.strengths is None
-        generator = torch.Generator(patches.device).manual_seed(seed)
-        self.batches = [patches.draw(generator, held=True) for _ in range(BATCHES)]
-        self.variances = [facts.variance(batch.x, batch.strength) for batch in self.batches]
-        drawn = [
-            perturb(variance, facts.correlation, batch.valid, generator)
-            for batch, variance in zip(self.batches, self.variances, strict=True)
-        ]
-        self.changes = [change for change, _ in drawn]
-        self.inputs = [batch.x + added for batch, (_, added) in zip(self.batches, drawn, strict=True)]
-        self.variance = self._mean(self.variances)
+    def __init__(self, held_out: HeldOut | None, *, pretrained: bool = False, enabled: bool = True) -> None:
+        self.held_out, self.enabled = held_out, enabled and held_out is not None
+        self.first = FIRST_CHECK_STEP_PRETRAINED if pretrained else FIRST_CHECK_STEP
         self.errors: list[float] = []
-        self.least, self.best, self.unchanged = math.inf, dict[str, Tensor](), False
+        self.done_at: float | None = None
+        self.least_error, self.best_weights, self.best_is_start = math.inf, dict[str, Tensor](), False
 
     def due(self, step: int) -> bool:
-        """Whether it is time for the next estimate."""
-        return step >= self.first * 2 ** (len(self.errors) / PER_DOUBLING)
+        """Whether it is time for the next check."""
+        if not self.enabled or self.done_at is not None:
+            return False
+        return step >= self.first * 2 ** (len(self.errors) / CHECKS_PER_DOUBLING)
 
-    def state(self) -> dict[str, Any]:
-        """What a run that is stopped must remember, for `load`."""
-        return {name: getattr(self, name) for name in ("errors", "least", "best", "unchanged")}
-
-    def load(self, state: dict[str, Any]) -> None:
-        """Go on from a `state`."""
-        vars(self).update(state)
-
-    def note(self, network: nn.Module, *, begins: bool = False) -> float:
-        """Estimated error of a network, whose weights are remembered if they are the best so far.
-
-        `begins` says that it has not been trained in this run yet.
-        """
-        error = self.error(network)
-        if error < self.least:
-            self.least, self.best = error, deepcopy(network.state_dict())
-            self.unchanged = begins
+    def check(self, network: nn.Module, share: float) -> float:
+        """Measure the error of a network when a share of the budget is used; begin the cool-down if it is done."""
+        error = self.note(network)
+        self.errors.append(error)
+        enough = len(self.errors) > CHECKS_PER_DOUBLING + 1
+        if enough and all(self._gain(errors) < MIN_GAIN_DB for errors in (self.errors, self.errors[:-1])):
+            self.done_at = share
         return error
 
-    def is_done(self, network: nn.Module) -> bool:
-        """Estimate the error of a network once more; whether the last doubling of steps was not worth it."""
-        self.errors.append(self.note(network))
-        if len(self.errors) <= PER_DOUBLING + 1:
-            return False
-        return self._gained(self.errors) < self.gain and self._gained(self.errors[:-1]) < self.gain
+    def note(self, network: nn.Module, *, start: bool = False) -> float:
+        """Error of a network, whose weights are remembered if they are the best so far.
 
-    def _gained(self, errors: list[float]) -> float:
-        """By how many dB the lowest error of the last doubling of steps is below the lowest before it."""
-        return self._below(min(errors[-PER_DOUBLING:]), min(errors[:-PER_DOUBLING]))
+        `start` says that it has not been trained in this run yet.
+        """
+        assert self.held_out is not None, "without a measure of the error, nothing is due"
+        error = self.held_out.error(network)
+        if error < self.least_error:
+            self.least_error, self.best_weights = error, deepcopy(network.state_dict())
+            self.best_is_start = start
+        return error
 
-    def _below(self, one: float, other: float) -> float:
-        """By how many dB an error is below another."""
-        least = 0.02 * float(self.variance.mean())  # below which the estimate is not exact enough to divide by
-        return 10 * math.log10(max(other, least) / max(one, least))
+    def progress(self, share: float) -> float:
+        """How far the run is, from 0 to 1, when a share of its budget is used.
+
+        The two are the same until the cool-down begins.
+        """
+        if self.done_at is None:
+            return share
+        speed = max(1.0, (1 - self.done_at) / (COOLDOWN_SHARE * self.done_at))
+        return self.done_at + (share - self.done_at) * speed
+
+    def end_share(self) -> float:
+        """Share of the budget that is used at the end of the run, as far as is known."""
+        return 1.0 if self.done_at is None else min(1.0, (1 + COOLDOWN_SHARE) * self.done_at)
 
     def keep_best(self, network: nn.Module) -> bool:
-        """Give a network back the best weights it had, if its error is estimated to have been `GAIN` dB smaller then.
+        """Give a network back the best weights it had, if its error was `MIN_GAIN_DB` smaller then.
 
-        Not for less: of weights that are as good, those are better that the learning rate has fallen to zero for.
-        Returns whether they are the weights from before the training.
+        Not for less: of weights that are as good, those are better for which the learning rate has fallen to zero.
+
+        Returns
+        -------
+        bool
+            Whether the network now has the weights from before the training.
         """
-        network.to(self.variance.device)  # from which Lightning takes it at the end
-        if not self.best or self._below(self.least, self.error(network)) <= GAIN:
+        if self.held_out is None or not self.best_weights:
             return False
-        network.load_state_dict(self.best)
-        return self.unchanged
+        if self._decibels(self.held_out.error(network), self.least_error) <= MIN_GAIN_DB:
+            return False
+        network.load_state_dict(self.best_weights)
+        return self.best_is_start
 
-    def error(self, network: nn.Module) -> float:
-        """Mean squared error against the clean images, estimated; in normalised units."""
-        residual, covariance = self._parts(network)
-        return float((residual - self.variance + 2 * covariance).mean())
+    def state(self) -> dict[str, Any]:
+        """What a checkpoint keeps, for `load`."""
+        return {
+            "errors": self.errors,
+            "done_at": self.done_at,
+            "least_error": self.least_error,
+            "best_weights": self.best_weights,
+            "best_is_start": self.best_is_start,
+        }
 
-    def blend(self, network: nn.Module) -> tuple[float, ...] | None:
-        r"""Weight of each channel's output in the blend :math:`x + w\,(f(x) - x)` that has the least estimated risk.
+    def load(self, state: dict[str, Any]) -> None:
+        """Go on from a `state`; KeyError, TypeError or ValueError if it is none. Other entries are ignored."""
+        self.errors = [float(error) for error in state["errors"]]
+        self.done_at = None if state["done_at"] is None else float(state["done_at"])
+        self.least_error, self.best_is_start = float(state["least_error"]), bool(state["best_is_start"])
+        self.best_weights = dict[str, Tensor](state["best_weights"])
 
-        .. math:: E\|x + w(f-x) - y\|^2 = \sigma^2 - 2w\,(\sigma^2 - Cov(f, x)) + w^2\,E\|f-x\|^2
+    def _gain(self, errors: list[float]) -> float:
+        """DB by which the least error of the last doubling of steps is below the least error before it."""
+        return self._decibels(min(errors[:-CHECKS_PER_DOUBLING]), min(errors[-CHECKS_PER_DOUBLING:]))
 
-        is least at :math:`w = (\sigma^2 - Cov(f, x)) / E\|f-x\|^2`: 1 for the best of all outputs, and less for one
-        that took away more than the noise. It errs towards the output: the variance may be `UNDERESTIMATED`. The
-        covariance is that of the held-out pixels. What was taken away is looked at in all of the images, because a few
-        bright places may have most of it. None where estimates of the risk do not hold: for noise of another kind, or
-        that pixels share, or that is stronger in some images, which would need a weight each.
-        """
-        if not self.trusted:
-            return None
-        _, covariance = self._parts(network)
-        squares, variances = torch.zeros_like(self.variance), torch.zeros_like(self.variance)
-        for x, valid in self.patches.tiles(LOOKED_AT):
-            squares += channel_sums((predicted(network, x) - x).square() * valid)
-            variances += channel_sums(self.facts.variance(x) * valid)
-        share = covariance / self.variance.clamp(min=1e-12)
-        removable = variances * (1 + UNDERESTIMATED - share)
-        return tuple((removable / squares.clamp(min=1e-12)).clamp(0, 1).tolist())
-
-    def _parts(self, network: nn.Module) -> tuple[Tensor, Tensor]:
-        """Mean square of f(x) − x, and covariance of f(x) and the noise, of each channel: (C,)."""
-        squares, covariances = [], []
-        for batch, changed, change, at_x in zip(self.batches, self.inputs, self.changes, self.variances, strict=True):
-            f_x = predicted(network, batch.x)
-            squares.append((f_x - batch.x).square())
-            variance = midpoint_variance(self.facts.noise, batch.x, f_x, batch.strength)
-            response = predicted(network, changed) - f_x
-            covariances.append(covariance(change, response) * variance / at_x)  # the change is that of the noise at x
-        return self._mean(squares), self._mean(covariances)
-
-    def _mean(self, values: list[Tensor]) -> Tensor:
-        """Of each channel over the pixels that count: (C,)."""
-        counted = [torch.ones_like(batch.x) if batch.valid is None else batch.valid for batch in self.batches]
-        sums = channel_sums(torch.cat([value * where for value, where in zip(values, counted, strict=True)]))
-        return sums / channel_sums(torch.cat(counted)).clamp(min=1)
-
-
-@torch.no_grad()
-def predicted(network: nn.Module, x: Tensor) -> Tensor:
-    """What a network predicts, whether it is being trained or not."""
-    was_training = network.training
-    network.eval()
-    try:
-        output: Tensor = network(x)
-    finally:
-        network.train(was_training)
-    return output
+    def _decibels(self, larger: float, smaller: float) -> float:
+        """DB by which the second error is below the first."""
+        assert self.held_out is not None
+        least = self.held_out.resolution
+        return 10 * math.log10(max(larger, least) / max(smaller, least))

@@ -1,77 +1,140 @@
-"""Training on Lightning: the optimiser, the budget, when to stop, checkpoints and what happens at Ctrl-C."""
+"""The training loop: steps until the budget is used up, more would gain nothing, or someone asks it to stop."""
 
 from __future__ import annotations
 
-import itertools
-import logging
 import math
-import signal
-import threading
 import time
 import warnings
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager, nullcontext
+from collections.abc import Callable
 from copy import deepcopy
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-import lightning
 import torch
-from lightning.fabric.utilities.exceptions import MisconfigurationException
 from torch import Tensor, nn
 from torch.optim.swa_utils import AveragedModel, get_ema_multi_avg_fn
 
-from noise2same.config import Config
 from noise2same.data.patches import Patches
-from noise2same.device import is_out_of_memory, lay_out, precision
+from noise2same.device import is_out_of_memory
 from noise2same.errors import InputError
-from noise2same.files import replacing
 from noise2same.methods import Method
 from noise2same.model_file import all_finite
-from noise2same.networks.unet import Norm, UNet
-from noise2same.training.early_stopping import GAIN, LOSS, StopRule
-from noise2same.training.progress import ProgressBar, loggers
+from noise2same.networks.unet import Norm
+from noise2same.plan import Recipe
+from noise2same.training.checkpoint import read_checkpoint, write_checkpoint
+from noise2same.training.early_stopping import EarlyStopping
+from noise2same.training.held_out import HeldOut
+from noise2same.training.interrupt import Interrupt
+from noise2same.training.metrics_log import MetricsLog
+from noise2same.training.placement import place, tf32_allowed
+from noise2same.training.schedule import ema_decay, learning_rate_factor
+from noise2same.training.state import OnStep, TrainingState, wants_stop
 
 CHECKPOINT_SECONDS = 60.0
 """How much training a killed process can lose at most."""
-MANY = 2**18
-"""Pixels of all images, from which on a network that has been trained before has the full learning rate.
-
-With fewer it has that much less of it, but at least a tenth: it would soon know their noise by heart.
-"""
-LAST = 0.5
-"""Of the time until training was found to be done, what is given to the fall of the learning rate."""
-POINTS = 50
-"""How often a run is looked at for its history."""
+HISTORY_POINTS = 50
+"""Moments of a run that its history tells of."""
 STEPS_BETWEEN_CHECKS = 50
-"""How often a run is at least looked at for NaN and infinite numbers, and its good weights are copied."""
-SIGNALS = (signal.SIGINT, signal.SIGTERM)
+"""Steps after which the weights are at the latest looked at for NaN and infinite numbers, and copied if good."""
+TERM_MEMORY = 0.05
+"""Weight of the last step in the averages of the loss terms."""
+
+OnPoint = Callable[[nn.Module], dict[str, float]]
 
 
 @dataclass(frozen=True)
-class Summary:
+class Outcome:
     """What a training run did."""
 
     steps: int
     seconds: float
     interrupted: bool
+    """Whether Ctrl-C or SIGTERM ended it."""
+    stopped: bool
+    """Whether a listener (`on_step`) ended it."""
     stopped_early: bool
-    """Whether it ended before the budget, because more training would have bought nothing."""
+    """Whether it ended before the budget, because more training would have gained nothing."""
     unchanged: bool
     """Whether the weights are those of before, because training made them worse."""
     blend: tuple[float, ...] | None
-    """Weight of each channel's output against its input (`StopRule.blend`); None where it cannot be estimated."""
+    """Weight of each channel's output against its input (`HeldOut.blend`); None where it cannot be estimated."""
     diverged: bool
     """Whether it ended because a loss or weight was NaN or infinite. The rest is of the last moment that was good."""
     terms: dict[str, float]
     """Loss terms at the end, averaged over the last steps."""
     history: list[dict[str, float]]
-    """The same, and steps, seconds and the estimated error where it was estimated, at `POINTS` moments of the run."""
+    """The same, and steps, seconds and the held-out error where it was measured, at `HISTORY_POINTS` moments."""
+
+
+def fit(
+    network: nn.Module,
+    method: Method,
+    patches: Patches,
+    recipe: Recipe,
+    *,
+    held_out: HeldOut | None,
+    device: torch.device,
+    checkpoint: Path | None = None,
+    resume: bool = False,
+    log: Path | None = None,
+    on_step: OnStep | None = None,
+    on_point: OnPoint | None = None,
+) -> Outcome:
+    """Train a network in place.
+
+    It ends with the best weights it had, as far as `held_out` can tell. When the loss or a weight is NaN or infinite,
+    training ends; the network then has the last weights that were good, and the checkpoint is one from before.
+
+    Under torchrun (`training.launch`) all processes train one network, each on patches of its own. The first one
+    decides, calls `on_step` and `on_point`, and writes files. All return the same outcome and have the same weights.
+
+    Parameters
+    ----------
+    network : Module
+        Left on `device` with the weights that predict: the running average if `recipe.ema` is set.
+    method : Method
+        Gives the loss terms.
+    patches : Patches
+        The training images; moved to `device`.
+    recipe : Recipe
+        Budget, learning rate and the like.
+    held_out : HeldOut, optional
+        Measures the error, for early stopping, the best weights and the blend. None: there is no such thing.
+    device : torch.device
+        Where to train.
+    checkpoint : Path, optional
+        Where the state of the run is kept, rewritten every minute and when it is stopped. It is left there when the run
+        is complete, for the caller to remove once the model is safe. If it cannot be written, training goes on.
+    resume : bool
+        Go on from `checkpoint`, to the same result as a run that was never stopped.
+    log : Path, optional
+        Folder for the loss terms of every tenth step, as CSV and, where TensorBoard is installed, for TensorBoard.
+    on_step : callable, optional
+        Given a `TrainingState` after every step. True or "stop" ends the run and keeps what was learned.
+    on_point : callable, optional
+        Given the network as it would predict, at `HISTORY_POINTS` moments; the figures it returns join the history.
+    """
+    with Interrupt() as interrupt, tf32_allowed():
+        try:
+            run = _Run(network, method, patches, recipe, held_out, device, interrupt)
+            if resume and checkpoint is not None:
+                run.resume(checkpoint)
+            run.start(f"{checkpoint}" if resume else "The network")
+            run.train(checkpoint, log, on_step, on_point)
+            return run.workers.agree_on(network, run.finish() if run.workers.first else None)
+        except Exception as error:
+            if is_out_of_memory(error):
+                size = " × ".join(map(str, patches.patch))
+                raise InputError(
+                    f"Memory ran out in training with {patches.batch} patches of {size} pixels at once: "
+                    "use a smaller batch or patch."
+                ) from error
+            raise
 
 
 @dataclass(frozen=True)
-class Learned:
+class _Learned:
     """What a run has learned at some moment."""
 
     step: int
@@ -88,332 +151,232 @@ class Learned:
         return all(map(math.isfinite, self.terms.values())) and all_finite(self.weights.values())
 
 
-def fit(
-    network: nn.Module,
-    method: Method,
-    patches: Patches,
-    config: Config,
-    *,
-    device: torch.device,
-    devices: int = 1,
-    nodes: int = 1,
-    checkpoint: Path | None = None,
-    resume: bool = False,
-    log: Path | None = None,
-    progress: bool = True,
-    watch: Callable[[nn.Module], dict[str, float]] = lambda network: {},
-) -> Summary:
-    """Train `network` in place until it is done, the budget of `config` is used up or the user presses Ctrl-C.
-
-    It ends with the best weights it had, as far as that can be estimated. A network that has been trained before
-    (`method.warm`) is changed less by few pixels, and not at all if that makes it worse.
-
-    When the loss or a weight is NaN or infinite, training ends. The network then has the last weights that were good,
-    and the checkpoint is one from before.
-
-    Parameters
-    ----------
-    network : Module
-        Left with the weights that predict: the running average if `config.ema` is set.
-    checkpoint : Path, optional
-        Where the state of the run is kept, rewritten every minute and on Ctrl-C or SIGTERM. It is left there when the
-        run is complete, for the caller to remove once the model is safe.
-    resume : bool
-        Go on from `checkpoint`, to the same result as a run that was never stopped.
-    log : Path, optional
-        Folder for the loss terms of every tenth step, as CSV and, where TensorBoard is installed, for TensorBoard.
-    watch : callable
-        Given the network as it would predict, at `POINTS` moments of the run; what it returns joins the history.
-    """
-    if method.warm:
-        share = min(1.0, max(0.1, len(patches.pixels) / MANY))
-        config = config.model_copy(update={"learning_rate": share * config.learning_rate, "settle": 0.0})
-    module = Training(lay_out(network, device), method, patches, config, checkpoint, watch)
-    with quiet_lightning(), stop_on_signal(module), fast_matmul():
-        trainer = lightning.Trainer(
-            accelerator={"cuda": "gpu"}.get(device.type, device.type),
-            devices=devices,
-            num_nodes=nodes,
-            precision=precision(device) if isinstance(network, UNet) else "32-true",  # what Laine's inverses need
-            strategy="ddp" if devices * nodes > 1 else "auto",
-            max_steps=config.steps or -1,
-            max_epochs=1,
-            callbacks=[ProgressBar()] if progress else [],
-            logger=loggers(log, resume) if log is not None else False,
-            log_every_n_steps=10,
-            enable_checkpointing=False,
-            enable_progress_bar=False,
-            enable_model_summary=False,
-        )
-        try:
-            trainer.fit(module, ckpt_path=str(checkpoint) if resume else None, weights_only=True)
-        except InputError:
-            raise
-        except Exception as error:
-            if resume and module.started == 0:  # it failed before the first step
-                raise InputError(f"{checkpoint} does not fit this training; start again without resume.") from error
-            if is_out_of_memory(error):
-                raise InputError(f"Memory ran out in training: use a smaller batch than {config.batch}.") from error
-            raise
-    learned = module.good if module.diverged else module.learned()
-    network.load_state_dict(learned.weights)
-    blend, unchanged = None, False
-    if module.rule is not None:
-        unchanged = module.rule.keep_best(network)
-        blend = None if method.supervised else module.rule.blend(network)
-    return Summary(
-        learned.step,
-        learned.seconds,
-        module.interrupted,
-        module.done_at is not None,
-        unchanged,
-        blend,
-        module.diverged,
-        learned.terms,
-        module.history,
-    )
-
-
-class Training(lightning.LightningModule):
-    """One training run: draws its own batches on the device, so the data loader only counts."""
+class _Run:
+    """One training run and its state, which a checkpoint keeps."""
 
     def __init__(
         self,
         network: nn.Module,
         method: Method,
         patches: Patches,
-        config: Config,
-        checkpoint: Path | None,
-        watch: Callable[[nn.Module], dict[str, float]],
+        recipe: Recipe,
+        held_out: HeldOut | None,
+        device: torch.device,
+        interrupt: Interrupt,
     ) -> None:
-        super().__init__()
-        self.watch = watch
-        self.network, self.method, self.patches, self.config = network, method, patches, config
-        self.average = AveragedModel(network, multi_avg_fn=self._mix, use_buffers=True) if config.ema else None
+        self.network, self.patches, self.recipe, self.interrupt = network, patches, recipe, interrupt
+        self.loss, self.workers = place(network, method, device)
+        self.device = self.workers.device
+        self.patches.to(self.device)
+        self.average = AveragedModel(network, multi_avg_fn=self._mix, use_buffers=True) if recipe.ema else None
         if self.average is not None:
             self.average.requires_grad_(False)
-        self.generator = torch.Generator()
-        self.generator_state: Tensor | None = None
-        self.checkpoint, self.saved = checkpoint, time.monotonic()
-        self.elapsed, self.started = 0.0, 0.0
-        self.interrupted, self.diverged = False, False
-        self.good = Learned(0, 0.0, {}, {})
-        self.progress = 0.0
-        self.rule: StopRule | None = None
-        self.rule_state: dict[str, Any] = {}
-        self.done_at: float | None = None  # share of the budget
+        self.optimizer = torch.optim.Adam(
+            network.parameters(), lr=recipe.learning_rate, fused=self.device.type != "mps"
+        )
+        self.early_stopping = EarlyStopping(held_out, pretrained=recipe.pretrained, enabled=recipe.early_stopping)
+        self.generator = torch.Generator(self.device)
+        self.step, self.progress, self.elapsed, self.started, self.saved = 0, 0.0, 0.0, 0.0, 0.0
+        self.interrupted, self.stopped, self.diverged, self.resumed = False, False, False, False
+        self.checkpoint_failed = False
         self.terms: dict[str, Tensor] = {}
         self.history: list[dict[str, float]] = []
+        self.good = _Learned(0, 0.0, {}, {})
 
-    def train_dataloader(self) -> Any:
-        return itertools.repeat(0)
+    def resume(self, checkpoint: Path) -> None:
+        """Go on from the state in a file."""
+        try:
+            self._load(read_checkpoint(checkpoint, self.device))
+        except Exception as error:  # whatever a file can hold
+            raise InputError(f"{checkpoint} does not fit this training; start again without resume.") from error
+        self.resumed = True
 
-    def configure_optimizers(self) -> torch.optim.Optimizer:
-        return torch.optim.Adam(
-            self.network.parameters(), lr=self.config.learning_rate, fused=self.device.type != "mps"
+    def start(self, source: str) -> None:
+        """Get ready for the first step; `source` is where the weights are from."""
+        self.network.train()
+        if not self._is_good():
+            raise InputError(f"{source} holds NaN or infinite numbers: start again without resume.")
+        if not self.resumed or self.workers.count > 1:  # processes draw different patches, also after a resume
+            self.generator.manual_seed(self.recipe.seed + 1000 * self.workers.rank + 1_000_003 * self.step)
+        judged = self.early_stopping.held_out is not None and self.workers.first
+        if self.recipe.pretrained and judged and not self.resumed:
+            self.early_stopping.note(self._predicting(), start=True)
+        self.saved = time.monotonic()
+        self.started = self.saved - self.elapsed
+
+    def train(
+        self, checkpoint: Path | None, log: Path | None, on_step: OnStep | None, on_point: OnPoint | None
+    ) -> None:
+        """Step until the end."""
+        metrics = MetricsLog(log, self.step) if log is not None and self.workers.first else None
+        try:
+            ended = self.progress >= 1
+            while not ended:
+                terms = self._train_step()
+                if metrics is not None:
+                    metrics.write(self.step, terms)
+                ended = self._after_step(checkpoint, on_step, on_point)
+        finally:
+            if metrics is not None:
+                metrics.close()
+
+    def finish(self) -> Outcome:
+        """Give the network the weights that predict best, and tell what was done."""
+        learned = self.good if self.diverged else self._learned()
+        self.network.load_state_dict(learned.weights)
+        self.network.eval()
+        unchanged = self.early_stopping.keep_best(self.network)
+        held_out = self.early_stopping.held_out
+        return Outcome(
+            learned.step,
+            learned.seconds,
+            self.interrupted,
+            self.stopped,
+            self.early_stopping.done_at is not None,
+            unchanged,
+            None if held_out is None else held_out.blend(self.network),
+            self.diverged,
+            learned.terms,
+            self.history,
         )
 
-    def on_train_start(self) -> None:
-        if not self._is_good():
-            raise InputError(
-                f"{self.checkpoint or 'The network'} holds NaN or infinite numbers: start again without resume."
-            )
-        self.patches.to(self.device)
-        self.generator = torch.Generator(self.device)
-        if self.generator_state is not None and self.trainer.world_size == 1:
-            self.generator.set_state(self.generator_state)
-        else:  # workers draw different patches, also after a resume
-            self.generator.manual_seed(self.config.seed + 1000 * self.global_rank + 1_000_003 * self.global_step)
-        if self.trainer.is_global_zero:
-            gain = -LOSS if self.config.early_stop == "worse" else GAIN
-            self.rule = StopRule(self.patches, self.method.facts, self.config.seed, warm=self.method.warm, gain=gain)
-            self.rule.load(self.rule_state)
-            if self.method.warm and not self.rule_state:
-                self.rule.note(self.predicting(), begins=True)
-        self.started = time.monotonic() - self.elapsed
-        self.handle_signals()  # again: Lightning has put its own handler of SIGTERM before ours
-
-    def handle_signals(self) -> None:
-        """Let Ctrl-C and SIGTERM end the run after the current step, where signals can be handled at all."""
-
-        def stop(number: int, frame: Any) -> None:
-            self.interrupted = True
-            signal.signal(signal.SIGINT, signal.default_int_handler)
-
-        if threading.current_thread() is threading.main_thread():
-            for number in SIGNALS:
-                signal.signal(number, stop)
-
-    def on_train_batch_start(self, batch: Any, batch_idx: int) -> None:
-        for group in self.trainer.optimizers[0].param_groups:
-            group["lr"] = self.config.learning_rate * self._schedule()
+    def _train_step(self) -> dict[str, Tensor]:
+        """One step of the optimizer; the loss terms."""
+        factor = learning_rate_factor(self.recipe.schedule, self.step, self.progress)
+        for group in self.optimizer.param_groups:
+            group["lr"] = self.recipe.learning_rate * factor
         for module in self.network.modules():  # batch statistics drift from those it predicts with: images get darker
             if isinstance(module, Norm):
-                module.train(self.progress < self.config.settle)
-
-    def training_step(self, batch: Any, batch_idx: int) -> Tensor:
-        terms = self.method(self.network, self.patches.draw(self.generator), self.generator)
-        for name, value in terms.items():
-            value = value.detach()
-            self.terms[name] = value if name not in self.terms else torch.lerp(self.terms[name], value, 0.05)
-        if self.logger is not None:
-            self.log_dict(terms)
-        return torch.stack(list(terms.values())).sum()
-
-    def on_before_optimizer_step(self, optimizer: torch.optim.Optimizer) -> None:
-        if self.config.clip:  # not by Lightning, which refuses a fused optimiser on a GPU
-            nn.utils.clip_grad_norm_(self.network.parameters(), self.config.clip)
-
-    def on_train_batch_end(self, outputs: Any, batch: Any, batch_idx: int) -> None:
+                module.train(self.progress < self.recipe.freeze_bn_after)
+        terms: dict[str, Tensor] = self.loss(self.patches.draw(self.generator), self.generator)
+        detached = {name: value.detach() for name, value in terms.items()}
+        for name, value in detached.items():
+            self.terms[name] = value if name not in self.terms else torch.lerp(self.terms[name], value, TERM_MEMORY)
+        self.optimizer.zero_grad()
+        torch.stack(list(terms.values())).sum().backward()
+        if self.recipe.clip:
+            nn.utils.clip_grad_norm_(self.network.parameters(), self.recipe.clip)
+        self.optimizer.step()
+        self.step += 1
         if self.average is not None:
             self.average.update_parameters(self.network)
+        return detached
+
+    def _after_step(self, checkpoint: Path | None, on_step: OnStep | None, on_point: OnPoint | None) -> bool:
+        """Look at the run, tell its listeners, and write its checkpoint; whether it has ended."""
         self.elapsed = time.monotonic() - self.started
-        share, stop = self._share_done(), self.interrupted  # a signal that comes later is for the next step
-        judge = self._is_judged()
-        remember = judge or share >= len(self.history) / POINTS
+        share, interrupted = self._budget_used(), self.interrupt.requested  # a later signal is for the next step
         save = time.monotonic() - self.saved >= CHECKPOINT_SECONDS
-        often = self.global_step % STEPS_BETWEEN_CHECKS == 0
-        diverged = (remember or save or stop or often or self._progress(share) >= 1) and not self._is_good()
-        if self.device.type == "cpu":  # others would be waited for at each step
-            diverged = diverged or not all(map(math.isfinite, self.read_terms().values()))
-        if remember and not diverged:
-            self._remember(share, judge)
-        now = self._progress(share)
-        if self.trainer.world_size > 1:  # all workers must agree, or learning rates drift apart and saving deadlocks
-            now, stop, save, diverged = self.trainer.strategy.broadcast((now, stop, save, diverged))
-        self.progress, self.diverged = now, diverged
-        if now >= 1 or stop or diverged:
-            self.interrupted = stop and now < 1
-            self.trainer.should_stop = True
-        if self.checkpoint is not None and (save or (stop and now < 1)) and not diverged:
-            self._save(self.checkpoint)
+        now, stopped, diverged = self.early_stopping.progress(share), False, False
+        if self.workers.first:
+            point = self.early_stopping.due(self.step) or share >= len(self.history) / HISTORY_POINTS
+            often = self.step % STEPS_BETWEEN_CHECKS == 0
+            diverged = not self._is_sound(thorough=point or save or interrupted or often or now >= 1)
+            if not diverged:
+                if point:
+                    self._remember(share, on_point)
+                now = self.early_stopping.progress(share)
+                stopped = on_step is not None and wants_stop(on_step(self._state(share, now)))
+                diverged = stopped and not self._is_good()
+        now, *flags = self.workers.agree([now, interrupted, stopped, save, diverged])  # or saving and rates drift apart
+        interrupted, stopped, save, self.diverged = map(bool, flags)
+        self.progress = now
+        self.interrupted = interrupted and now < 1
+        self.stopped = stopped and now < 1 and not interrupted
+        if checkpoint is not None and (save or self.interrupted or self.stopped) and not self.diverged:
+            self._save(checkpoint)
+        return now >= 1 or interrupted or stopped or self.diverged
 
-    def on_save_checkpoint(self, checkpoint: dict[str, Any]) -> None:
-        checkpoint["noise2same"] = {
-            "elapsed": self.elapsed,
-            "progress": self.progress,
-            "rule": {} if self.rule is None else self.rule.state(),
-            "done_at": self.done_at,
-            "generator": self.generator.get_state(),
-            "terms": self.terms,
-            "history": self.history,
-        }
-
-    def on_load_checkpoint(self, checkpoint: dict[str, Any]) -> None:
-        state = checkpoint["noise2same"]
-        self.elapsed, self.progress = state["elapsed"], state["progress"]
-        self.generator_state, self.terms = state["generator"], state["terms"]
-        self.rule_state, self.done_at, self.history = state["rule"], state["done_at"], state["history"]
-
-    def _save(self, path: Path) -> None:
-        """Write the state of the run to `path`, whole or not at all; only the first worker writes."""
-        with replacing(path) if self.trainer.is_global_zero else nullcontext(path) as partial:
-            self.trainer.save_checkpoint(partial)
-        self.saved = time.monotonic()
-
-    def _is_judged(self) -> bool:
-        """Whether the stop rule is to be asked after this step."""
-        if not self.config.early_stop or self.rule is None or self.done_at is not None:
+    def _is_sound(self, *, thorough: bool) -> bool:
+        """Whether nothing is seen to be NaN or infinite. On a CPU the loss is looked at after each step."""
+        if thorough and not self._is_good():
             return False
-        return self.rule.due(self.global_step)
-
-    def _remember(self, share: float, judge: bool) -> None:
-        """Add a point to the history, with the estimate of the stop rule if that is due."""
-        more = {}
-        if judge and self.rule is not None:
-            self.done_at = share if self.rule.is_done(self.predicting()) else None
-            more["error"] = self.rule.errors[-1]
-        if self.trainer.is_global_zero:
-            more |= self.watch(self.predicting())
-        self.history.append({"step": self.global_step, "seconds": self.elapsed} | self.read_terms() | more)
+        if self.device.type != "cpu":  # others would be waited for at each step
+            return True
+        return all(map(math.isfinite, self._read_terms().values()))
 
     def _is_good(self) -> bool:
         """Whether all is finite, which is then remembered as the last good state."""
-        learned = self.learned()
+        learned = self._learned()
         if not learned.is_finite():
             return False
         self.good = replace(learned, weights=deepcopy(learned.weights))
         return True
 
-    def learned(self) -> Learned:
+    def _learned(self) -> _Learned:
         """What the run has learned; the weights go on changing."""
-        return Learned(self.global_step, self.elapsed, self.read_terms(), self.predicting().state_dict())
+        return _Learned(self.step, self.elapsed, self._read_terms(), self._predicting().state_dict())
 
-    def predicting(self) -> nn.Module:
+    def _remember(self, share: float, on_point: OnPoint | None) -> None:
+        """Add a point to the history, with the held-out error if a check is due."""
+        figures: dict[str, float] = {"step": self.step, "seconds": self.elapsed, **self._read_terms()}
+        if self.early_stopping.due(self.step):
+            figures["error"] = self.early_stopping.check(self._predicting(), share)
+        if on_point is not None:
+            figures |= on_point(self._preview())
+        self.history.append(figures)
+
+    def _state(self, share: float, progress: float) -> TrainingState:
+        """What a listener is told."""
+        left = self.elapsed * max(0.0, self.early_stopping.end_share() / share - 1) if share > 0 else None
+        return TrainingState(self.step, min(1.0, progress), self.elapsed, left, self._preview, dict(self.terms))
+
+    def _predicting(self) -> nn.Module:
         """The network whose weights predict. An average that is finite was made of weights that were."""
         return self.network if self.average is None else self.average.module
 
-    def read_terms(self) -> dict[str, float]:
-        """Loss terms averaged over the last steps."""
+    def _preview(self) -> nn.Module:
+        """A copy of the network as it would predict now."""
+        return deepcopy(self._predicting()).eval()
+
+    def _read_terms(self) -> dict[str, float]:
         return {name: float(value) for name, value in self.terms.items()}
 
-    def _share_done(self) -> float:
-        if self.config.steps is not None:
-            return self.global_step / self.config.steps
-        assert self.config.minutes is not None, "a budget is in steps or in minutes"
-        return self.elapsed / (60 * self.config.minutes)
-
-    def _progress(self, share: float) -> float:
-        """How far the run is, from 0 to 1, when a share of its budget is used.
-
-        The two are the same until the stop rule is content. Then the rest of the schedule is run through in `LAST` of
-        the time that was used before: the learning rate must fall to zero once, or the weights stay noisy.
-        """
-        if self.done_at is None:
-            return share
-        rest = 1 - self.done_at
-        return self.done_at + (share - self.done_at) * max(1.0, rest / (LAST * self.done_at))
-
-    def _schedule(self) -> float:
-        """Share of the learning rate to use at this progress through the budget."""
-        if self.config.schedule == "halving":
-            return 0.5 ** int(10 * self.progress)
-        warm_up = min(1.0, (self.global_step + 1) / 20)
-        return warm_up * 0.5 * (1 + math.cos(math.pi * min(self.progress, 1.0)))
+    def _budget_used(self) -> float:
+        """Share of the budget that is used."""
+        if self.recipe.steps is not None:
+            return self.step / self.recipe.steps
+        assert self.recipe.minutes is not None
+        return self.elapsed / (60 * self.recipe.minutes)
 
     def _mix(self, averages: Any, currents: Any, count: Any) -> None:
-        """Exponential moving average whose memory is short at first, so that a short run is not ruled by its start."""
-        decay = min(self.config.ema, (1 + self.global_step) / (10 + self.global_step))
-        get_ema_multi_avg_fn(decay)(averages, currents, count)
+        """Add the weights of a step to the running average."""
+        get_ema_multi_avg_fn(ema_decay(self.recipe.ema, self.step))(averages, currents, count)
 
+    def _save(self, path: Path) -> None:
+        """Write a checkpoint; only the first process does. One that cannot be written does not end the training."""
+        self.saved = time.monotonic()
+        if not self.workers.first:
+            return
+        try:
+            write_checkpoint(path, self._checkpoint())
+            self.checkpoint_failed = False
+        except InputError as error:
+            if not self.checkpoint_failed:
+                warnings.warn(f"{str(error).removesuffix('.')}. Training goes on without a checkpoint.", stacklevel=2)
+            self.checkpoint_failed = True
 
-@contextmanager
-def stop_on_signal(module: Training) -> Iterator[None]:
-    """The first Ctrl-C or SIGTERM ends training after the current step; a second Ctrl-C is an ordinary interrupt."""
-    before = {number: signal.getsignal(number) for number in SIGNALS}
-    module.handle_signals()
-    try:
-        yield
-    finally:
-        if threading.current_thread() is threading.main_thread():
-            for number, handler in before.items():
-                signal.signal(number, handler)
+    def _checkpoint(self) -> dict[str, Any]:
+        return {
+            "step": self.step,
+            "progress": self.progress,
+            "elapsed": self.elapsed,
+            "network": self.network.state_dict(),
+            "average": None if self.average is None else self.average.state_dict(),
+            "optimizer": self.optimizer.state_dict(),
+            "generator": self.generator.get_state(),
+            "early_stopping": self.early_stopping.state(),
+            "terms": self.terms,
+            "history": self.history,
+        }
 
-
-@contextmanager
-def fast_matmul() -> Iterator[None]:
-    """Let a GPU multiply in TF32, for the time of a training: the setting is that of the whole process."""
-    before = torch.get_float32_matmul_precision()
-    torch.set_float32_matmul_precision("high")
-    try:
-        yield
-    finally:
-        torch.set_float32_matmul_precision(before)
-
-
-@contextmanager
-def quiet_lightning() -> Iterator[None]:
-    """Keep Lightning's advice about data loaders and accelerators off the terminal; errors still come through."""
-    logs = [logging.getLogger(name) for name in ("lightning.pytorch", "lightning.fabric")]
-    levels = [log.level for log in logs]
-    for log in logs:
-        log.setLevel(logging.ERROR)
-    try:
-        with warnings.catch_warnings():
-            warnings.filterwarnings("ignore", module="lightning")
-            yield
-    except MisconfigurationException as error:  # such as more devices than there are
-        raise InputError(" ".join(str(error).split())) from error
-    finally:
-        for log, level in zip(logs, levels, strict=True):
-            log.setLevel(level)
+    def _load(self, state: dict[str, Any]) -> None:
+        self.network.load_state_dict(state["network"])
+        if self.average is not None:
+            self.average.load_state_dict(state["average"])
+        self.optimizer.load_state_dict(state["optimizer"])
+        self.generator.set_state(state["generator"].cpu())
+        self.early_stopping.load(state["early_stopping"])
+        self.step, self.progress, self.elapsed = int(state["step"]), float(state["progress"]), float(state["elapsed"])
+        self.terms = {str(name): torch.as_tensor(value) for name, value in state["terms"].items()}
+        self.history = [dict(point) for point in state["history"]]

@@ -61,11 +61,6 @@ def write_report(
         raise InputError(f"{path}: a report is written as .html or .png; choose one of these suffixes.")
     check_place(path)
     known = None if truth is None else assessment.same_part(truth)
-    for name, image in {"denoised image": assessment.clean, "truth": known}.items():
-        if image is not None and image.shape != assessment.noisy.shape:
-            raise InputError(
-                f"The {name} has shape {image.shape} but the noisy one has {assessment.noisy.shape}: no report."
-            )
     views = select_views(assessment.noisy, assessment.clean, assessment.axes, assessment.diagnosis, known)
     with replacing(path) as temporary:
         if path.suffix.lower() == ".png":

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from scipy import fft, ndimage
 
 from noise2same.data import axes as ax
+from noise2same.errors import InputError
 
 if TYPE_CHECKING:
     from noise2same.noise.diagnose import Diagnosis
@@ -64,6 +65,8 @@ class ReportViews:
 
 def select_views(noisy: Any, clean: Any, axes: str, diagnosis: Diagnosis, truth: Any = None) -> ReportViews:
     """Select what is shown of a result: arrays with `axes`, the truth if it is known, and the noise as diagnosed."""
+    if clean.shape != noisy.shape:
+        raise InputError(f"The denoised image has shape {clean.shape} but the noisy one has {noisy.shape}: no report.")
     x, f = plane_of(noisy, axes), plane_of(clean, axes)
     y = None if truth is None else _filled(plane_of(truth, axes))
     known = np.isfinite(x) & np.isfinite(f)

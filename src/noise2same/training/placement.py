@@ -1,0 +1,164 @@
+"""Where a run computes: device, precision, and the processes that share its work (accelerate)."""
+
+from __future__ import annotations
+
+import atexit
+import os
+import threading
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import torch
+from torch import Tensor, distributed, nn
+
+from noise2same.data.patches import Batch
+from noise2same.device import lay_out
+from noise2same.methods import Method
+
+BFLOAT16_CAPABILITY = (8, 0)
+"""NVIDIA's compute capability from which on bfloat16 is fast (Ampere)."""
+_SETTING_UP = threading.Lock()
+"""accelerate keeps its state in the class, for all threads of a process."""
+
+
+class Loss(nn.Module):
+    """The loss terms of a batch as one module.
+
+    Some methods call the network twice in a step. DDP, which wraps this module, must see one forward pass.
+    """
+
+    def __init__(self, network: nn.Module, method: Method) -> None:
+        super().__init__()
+        self.network, self.method = network, method
+
+    def forward(self, batch: Batch, generator: torch.Generator) -> dict[str, Tensor]:
+        """Named loss terms of a batch."""
+        return self.method(self.network, batch, generator)
+
+
+@dataclass(frozen=True)
+class Workers:
+    """The processes that train one network together, each with patches of its own.
+
+    Parameters
+    ----------
+    device : torch.device
+        The one of this process.
+    rank : int
+        Number of this process.
+    count : int
+        Number of processes.
+    """
+
+    device: torch.device
+    rank: int = 0
+    count: int = 1
+
+    @property
+    def first(self) -> bool:
+        """Whether this process decides and writes."""
+        return self.rank == 0
+
+    def agree(self, values: Sequence[float]) -> list[float]:
+        """The first process's values, in all of them."""
+        if self.count == 1:
+            return list(values)
+        told = torch.tensor(values, dtype=torch.float64, device=self.device)
+        distributed.broadcast(told, 0)
+        return told.tolist()
+
+    def agree_on(self, network: nn.Module, outcome: Any) -> Any:
+        """Give a network the first process's weights, and return the first process's outcome."""
+        if self.count == 1:
+            return outcome
+        for value in network.state_dict().values():
+            told = value.detach().contiguous()
+            distributed.broadcast(told, 0)
+            value.copy_(told)
+        outcomes = [outcome]
+        distributed.broadcast_object_list(outcomes, 0, device=self.device)
+        return outcomes[0]
+
+
+def precision_for(
+    device: torch.device, capability: tuple[int, int] | None, *, full_precision: bool
+) -> Literal["bf16", "no"]:
+    """What to compute a loss in, in accelerate's words: bfloat16, or 32 bits ("no" mixed precision).
+
+    Parameters
+    ----------
+    device : torch.device
+        Only an NVIDIA GPU computes in bfloat16; some CPUs claim to and are slower.
+    capability : tuple of int, optional
+        Compute capability of the GPU.
+    full_precision : bool
+        Whether the method needs 32 bits. A finite difference does: its response is as small as bfloat16's rounding.
+
+    Examples
+    --------
+    >>> precision_for(torch.device("cuda"), (8, 6), full_precision=False)
+    'bf16'
+    """
+    fast = device.type == "cuda" and capability is not None and capability >= BFLOAT16_CAPABILITY
+    return "bf16" if fast and not full_precision else "no"
+
+
+def place(network: nn.Module, method: Method, device: torch.device) -> tuple[nn.Module, Workers]:
+    """Move a network to its device and wrap its loss for the precision and the processes of the run.
+
+    Processes are those that torchrun started (`training.launch`); without it there is one. Each then has a device of
+    its own of the kind asked for.
+
+    Returns
+    -------
+    loss : Module
+        Called with a batch and a generator, returns the loss terms.
+    workers : Workers
+        The processes.
+    """
+    from accelerate import Accelerator  # not at the top: it takes time to import
+    from accelerate.state import AcceleratorState
+
+    capability = torch.cuda.get_device_capability(device) if device.type == "cuda" else None
+    precision = precision_for(device, capability, full_precision=method.full_precision)
+    with _SETTING_UP, _environment_restored():
+        try:
+            accelerator = Accelerator(cpu=device.type == "cpu", mixed_precision=precision, device_placement=False)
+            if accelerator.num_processes > 1:
+                device = accelerator.device
+                atexit.register(_leave)
+            workers = Workers(device, accelerator.process_index, accelerator.num_processes)
+            loss = accelerator.prepare_model(Loss(lay_out(network, device), method))
+        finally:
+            AcceleratorState._reset_state(reset_partial_state=True)  # the next run may need another precision
+    return loss, workers
+
+
+@contextmanager
+def tf32_allowed() -> Iterator[None]:
+    """Let a GPU multiply in TF32 for the time of a training: the setting is that of the whole process."""
+    before = torch.get_float32_matmul_precision()
+    torch.set_float32_matmul_precision("high")
+    try:
+        yield
+    finally:
+        torch.set_float32_matmul_precision(before)
+
+
+def _leave() -> None:
+    """Tell the other processes that this one ends, which a GPU's would miss."""
+    if distributed.is_initialized():
+        distributed.destroy_process_group()
+
+
+@contextmanager
+def _environment_restored() -> Iterator[None]:
+    """Take variables out of the environment that accelerate has put there."""
+    before = set(os.environ)
+    try:
+        yield
+    finally:
+        for name in set(os.environ) - before:
+            del os.environ[name]
