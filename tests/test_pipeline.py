@@ -17,7 +17,7 @@ from noise2same.io import formats
 SMALL: dict[str, Any] = {"features": 4, "batch": 2, "patch": 32}
 
 # a package that adds a format, whose decoder counts its calls
-COUNTED = '''
+COUNTED = """
 import numpy as np
 from noise2same.io import Decoded, Image
 
@@ -37,7 +37,7 @@ class Raw:
         raise NotImplementedError
 
 raw = Raw()
-'''
+"""
 
 
 @pytest.fixture

@@ -230,7 +230,7 @@ USAGE: list[tuple[str, Make, tuple[str, ...], tuple[str, ...]]] = [
     ("no steps", nothing, (*TO, "--steps", "0"), ("steps=0", "greater than or equal to 1")),
     ("steps of letters", nothing, (*TO, "--steps", "x"), ("'--steps'", "valid integer", "--help")),
     ("unknown preset", nothing, (*TO, "--preset", "slow"), ("preset=slow", "'fast', 'best' or 'paper'")),
-    ("unknown setting", nothing, (*TO, "--set", "speed=9"), ("speed: there is no such setting", "there are preset, method")),
+    ("unknown setting", nothing, (*TO, "--set", "speed=9"), ("speed: there is no such", "there are preset, method")),
     ("setting without value", nothing, (*TO, "--set", "batch"), ("--set batch", "NAME=VALUE")),
     ("wrong setting", nothing, (*TO, "--set", "batch=few"), ("batch=few", "valid integer")),
     ("wrong patch", nothing, (*TO, "--set", "patch_3d=[8,8,9]"), ("patch_3d", "Y equal to X")),
@@ -240,7 +240,7 @@ USAGE: list[tuple[str, Make, tuple[str, ...], tuple[str, ...]]] = [
     ("steps with a model", nothing, (*TO, "--steps", "3", *M), ("--steps is for training", "leave out one")),
     ("seed with a model", nothing, (*TO, "--seed", "0", *M), ("--seed is for training", "leave out one")),
     ("resume with a model", nothing, (*TO, "--resume", *M), ("--resume is for training", "leave out one")),
-    ("log without training", nothing, (*TO, "--minutes", "0", "--log", "l"), ("--minutes 0 trains nothing", "--log")),
+    ("log without training", nothing, (*TO, "--minutes", "0", "--log", "l"), ("--minutes 0 trains", "--log")),
     ("steps of nlm", nothing, (*TO, "--method", "nlm", "--steps", "3"), ("--steps is for training", "nlm")),
     ("tta of nlm", nothing, (*TO, "--method", "nlm", "--tta"), ("nlm is not a network", "tta")),
     ("report without verdict", nothing, (*TO, "--report", "r.html", "--no-verdict", *M), ("--report", "--no-verdict")),
@@ -321,15 +321,15 @@ def test_checkpoint_that_does_not_fit(run: Run, interrupt: Callable[[int], None]
     text("n.unfinished.ckpt")()
     words = ("n.unfinished.ckpt does not fit", "start again without")
     resume = (*TRAIN, "-m", "n.safetensors", "--resume", *TINY)
-    refused(run, nothing, resume, words, lines=2)
+    refused(run, nothing, resume, words, lines=4)
     interrupt(2)
     assert run(*TRAIN, "-m", "n.safetensors", *TINY)[0] == 130
-    refused(run, nothing, (*resume, "--set", "features=8"), words, lines=2)
+    refused(run, nothing, (*resume, "--set", "features=8"), words, lines=4)
 
 
 def test_log_folder_that_cannot_be_made(run: Run) -> None:
     arguments = ("train", "good.npy", "-m", "n.safetensors", "--log", "good.npy/log", *TINY)
-    refused(run, nothing, arguments, ("good.npy/log", "cannot be made", "choose another"), lines=2)
+    refused(run, nothing, arguments, ("good.npy/log", "cannot be made", "choose another"), lines=4)
 
 
 def test_folder_without_permission(run: Run) -> None:

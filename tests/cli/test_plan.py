@@ -124,7 +124,7 @@ def test_settings_of_a_method(run: Run) -> None:
 
 
 # a package that adds a method with a setting of its own
-TOY = '''
+TOY = """
 from typing import Annotated
 from pydantic import Field
 from noise2same.methods import Method
@@ -138,7 +138,7 @@ class Toy(Method):
 
     def __call__(self, network, batch, generator):
         return {"toy": self.settings.pull * (network(batch.x) - batch.x.mean()).square().mean()}
-'''
+"""
 
 
 @pytest.fixture

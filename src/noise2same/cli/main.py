@@ -72,7 +72,7 @@ def main() -> None:
             raise
         fail(f"{error.filename}: {error.strerror}.")
     except (KeyboardInterrupt, typer.Abort) as error:
-        tell(str(error) or "Interrupted.")
+        tell(str(error.__cause__ or error) or "Interrupted.")  # typer raises its own from ours
         sys.exit(130)
 
 
