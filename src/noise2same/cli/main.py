@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import sys
 import warnings
+from collections.abc import Callable
+from functools import wraps
 from typing import Annotated, Any
 
 import typer
@@ -30,9 +32,25 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-for command in (denoise, train, plan, diagnose, evaluate, info, methods, demo, reproduce):
-    app.command()(command)
 ClickException: Any = typer.BadParameter.__mro__[2]  # its module depends on the version of typer
+
+
+def says_when_interrupted(command: Callable[..., None]) -> Callable[..., None]:
+    """Make a command say what it kept when it is interrupted; typer would end it without a word."""
+
+    @wraps(command)
+    def call(*arguments: Any, **options: Any) -> None:
+        try:
+            command(*arguments, **options)
+        except KeyboardInterrupt as error:
+            tell(str(error) or "Interrupted.")
+            raise typer.Exit(130) from None
+
+    return call
+
+
+for command in (denoise, train, plan, diagnose, evaluate, info, methods, demo, reproduce):
+    app.command()(says_when_interrupted(command))
 
 
 def show_version(value: bool) -> None:
@@ -71,8 +89,8 @@ def main() -> None:
         if error.filename is None:
             raise
         fail(f"{error.filename}: {error.strerror}.")
-    except (KeyboardInterrupt, typer.Abort) as error:
-        tell(str(error.__cause__ or error) or "Interrupted.")  # typer raises its own from ours
+    except (KeyboardInterrupt, typer.Abort):
+        tell("Interrupted.")
         sys.exit(130)
 
 
