@@ -388,7 +388,7 @@ class Denoiser:
         header, weights = read_model(Path(path))
         try:
             stored = Header(**header)
-            model = cls(Config(**stored.config | ({} if method is None else {"method": method})))
+            model = cls(Config.from_header(stored.config | ({} if method is None else {"method": method})))
             model.plan = None if stored.plan is None else Plan.model_validate(stored.plan)
             model.axes, model.channels, model.summary = stored.axes, stored.channels, stored.summary
             model.normalization = Normalization(stored.normalization.mean, stored.normalization.std)

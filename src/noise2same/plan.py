@@ -69,7 +69,8 @@ class Frozen(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid")
 
 
-class Decision(Frozen, Generic[T]):
+@dataclass(frozen=True)
+class Decision(Generic[T]):
     """A value and why it was chosen."""
 
     value: T
@@ -334,7 +335,7 @@ ASKED = "it was asked for, or is the preset's"
 
 
 def _because(value: T, reason: str) -> Decision[T]:
-    return Decision(value=value, reason=reason)
+    return Decision(value, reason)
 
 
 def make_plan(found: Fingerprint, config: Config, *, trained: bool = False) -> Plan:
