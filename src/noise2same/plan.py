@@ -26,6 +26,7 @@ from noise2same.methods.noise2same import Noise2Same, theorem_2
 from noise2same.methods.projected import Projected
 from noise2same.methods.sure import Sure
 from noise2same.networks import pretrained
+from noise2same.noise.diagnose import Diagnosis
 from noise2same.noise.level import noise_level
 from noise2same.noise.model import NoiseModel
 from noise2same.noise.survey import majority_diagnosis, strength_per_image
@@ -192,13 +193,14 @@ class Plan(Frozen):
     block_memory: Decision[int]
     """Bytes that the network may hold while it predicts a block."""
 
+    def rows(self) -> list[tuple[str, str, str]]:
+        """Name, value and reason of every decision, in words."""
+        named = ((name.replace("_", " "), getattr(self, name)) for name in type(self).model_fields)
+        return [(name, in_words(one.value), one.reason) for name, one in named if isinstance(one, Decision)]
+
     def __str__(self) -> str:
         """Every decision with its reason, a line each."""
-        rows = []
-        for name in type(self).model_fields:
-            decision = getattr(self, name)
-            if isinstance(decision, Decision):
-                rows.append((name.replace("_", " "), in_words(decision.value), decision.reason))
+        rows = self.rows()
         widths = [max(len(row[column]) for row in rows) for column in (0, 1)]
         return "\n".join(f"{name:{widths[0]}}  {value:{widths[1]}}  {reason}" for name, value, reason in rows)
 
@@ -298,8 +300,8 @@ def architecture_of(config: Config) -> Architecture:
 # Measuring
 
 
-def fingerprint(data: TrainingData, config: Config) -> tuple[Fingerprint, tuple[float, ...] | None]:
-    """Measure what a plan rests on, and the strength of the noise in each image where it differs."""
+def fingerprint(data: TrainingData, config: Config) -> tuple[Fingerprint, tuple[float, ...] | None, Diagnosis]:
+    """Measure what a plan rests on, the strength of the noise in each image where it differs, and the diagnosis."""
     diagnosis, correlated = majority_diagnosis(data.raw)
     noise = diagnosis.noise if diagnosis.sigma > 0 else _level_alone(data)
     given = config.sigma is not None or config.gain is not None
@@ -316,7 +318,7 @@ def fingerprint(data: TrainingData, config: Config) -> tuple[Fingerprint, tuple[
         noise_varies=strengths is not None,
         scale=data.scale,
     )
-    return found, strengths
+    return found, strengths, diagnosis
 
 
 def _level_alone(data: TrainingData) -> NoiseModel:
