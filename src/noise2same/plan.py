@@ -392,7 +392,7 @@ def _choose_method(found: Fingerprint, config: Config) -> tuple[type[Algorithm],
         return Sure, "noise_model was set"
     against = _why_not_sure(found)
     if against is None:
-        return Sure, f"the noise is {found.noise.kind}, equally strong everywhere, and its level is sure"
+        return Sure, f"the noise is {found.noise.kind}, equally strong everywhere, and its level was measured well"
     if Projected in able:
         return Projected, against
     return Sure, f"{' and '.join(asked)} was set"
@@ -519,7 +519,8 @@ def _choose_batch(found: Fingerprint, config: Config, method: type[Method]) -> D
     if config.batch is not None:
         return _because(batch_of(config.batch, config, found.dims), ASKED)
     size = batch_of(PATCHES // method.passes, config, found.dims)
-    return _because(size, f"{PATCHES} patches go through the network in a step, each {method.passes} times")
+    times = "twice" if method.passes == 2 else "once"
+    return _because(size, f"{method.name} sends each patch through the network {times} a step")
 
 
 def _choose_early_stopping(config: Config, method: type[Method], noise: NoiseModel) -> Decision[bool]:
@@ -543,8 +544,25 @@ def _choose_freeze(config: Config, start: str) -> Decision[float]:
     )
 
 
-def in_words(value: Any) -> str:
-    """A decision's value in a few words."""
+LABELS = {
+    "lambda_inv": "weight of invariance",
+    "strength_per_image": "a level for each image",
+    "held_out": "pixels held out",
+    "freeze_bn_after": "batch norm frozen after",
+    "tta_pixels": "augmented up to",
+    "block_memory": "memory for a block",
+}
+"""Names of decisions for people, where they are not those of the fields."""
+
+
+def in_words(value: Any, name: str = "") -> str:
+    """A decision's value in a few words; `name` is that of its field, where that says the unit."""
+    if name == "tta_pixels":
+        return f"{value / 1e6:.3g} MPix"
+    if name == "block_memory":
+        return f"{value / 2**20:.0f} MB"
+    if name in ("held_out", "freeze_bn_after"):
+        return f"{value:.3g} of all" if name == "held_out" else f"{value:.0%} of the budget"
     if isinstance(value, NoiseModel):
         shared = f", shared over {' × '.join(str(n + 1) for n in value.extent)} pixels" if value.correlated else ""
         levels = " / ".join(f"{sigma:.3g}" for sigma in value.sigma)
