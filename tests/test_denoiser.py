@@ -25,7 +25,7 @@ from noise2same.data import training_data
 from noise2same.data.sampling import read_boxes
 from noise2same.errors import InputError
 from noise2same.io import open_images
-from noise2same.methods.masking import FILLS
+from noise2same.methods.masking import FILLS, FillName
 from noise2same.model_file import read_model
 from noise2same.noise.synthetic import gaussian, poisson_gaussian
 from noise2same.quality.metrics import psnr
@@ -111,7 +111,7 @@ def test_ctrl_c_never_makes_a_half_trained_result(interrupt, tmp_path):
 def test_the_public_names_are_listed_without_importing_torch():
     code = "import sys, noise2same; print(*dir(noise2same)); assert 'torch' not in sys.modules"
     listed = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.split()
-    assert listed == ["Config", "Denoiser", "__doc__", "__version__", "denoise", "train"]
+    assert listed == ["Config", "Denoiser", "Plan", "__doc__", "__version__", "denoise", "plan", "train"]
     assert all(hasattr(n2s, name) for name in listed) and set(n2s.__all__) <= set(listed)
 
 
@@ -163,6 +163,8 @@ def test_a_model_with_a_setting_that_is_gone_still_loads(tiny, tmp_path):
         (lambda path: path.write_text("hello " * 100), "not a noise2same model"),
         (lambda path: save_file({"a": torch.zeros(3)}, path), "not a noise2same model"),
         (lambda path: rewrite(path, lambda header: header.update(format=99, version="9.1")), "9.1, newer"),
+        (lambda path: rewrite(path, lambda header: header.update(format=1, version="0.1")), "0.1, .* train it again"),
+        (lambda path: rewrite(path, lambda header: header["plan"].pop("method")), "damaged"),
         (lambda path: rewrite(path, lambda header: header.pop("axes")), "damaged"),
         (lambda path: rewrite(path, lambda header: header["config"].update(features=5)), "damaged"),
         (lambda path: rewrite(path, lambda header: header["config"].update(features=-1)), "damaged"),
@@ -250,7 +252,7 @@ def test_a_large_set_is_represented_by_a_part(monkeypatch):
     limit = 4 * 1600 * 50 // 4
     slabs = read_boxes(images, limit)
     assert 0.5 * limit < sum(slab.size for slab in slabs) < 1.2 * limit
-    monkeypatch.setattr(training_data, "PIXELS", limit)
+    monkeypatch.setattr(training_data, "MAX_VALUES", limit)
     n2s.train(images, progress=False, **TINY)
 
 
@@ -278,10 +280,11 @@ def test_the_noise_level_is_estimated_or_told():
     rng = np.random.default_rng(0)
     noisy = gaussian(data.camera(), 25, rng)
     estimated = n2s.train(noisy, progress=False, **TINY).summary
-    told = n2s.train(noisy, progress=False, sigma=25, **TINY).summary
+    model = n2s.train(noisy, progress=False, sigma=25, method="noise2same", **TINY)
+    told = model.summary
+    assert model.plan.lambda_inv.value[0] == pytest.approx(2 * told["sigma"][0])
     assert told["sigma"][0] == pytest.approx(25 / noisy.std(), rel=1e-3)
     assert estimated["sigma"] == pytest.approx(told["sigma"], rel=0.1)
-    assert told["lambda_inv"][0] == pytest.approx(2 * told["sigma"][0])
 
 
 def test_images_can_be_normalised_each_by_itself():
@@ -311,7 +314,7 @@ def test_training_can_be_watched():
         seen.append(model.denoise(image))
         return {"brightness": float(seen[-1].mean())}
 
-    watched.fit(image, progress=False, watch=watch)
+    watched.fit(image, progress=False, on_point=watch)
     history = watched.summary["history"]
     assert [point["brightness"] for point in history] == [float(output.mean()) for output in seen] and len(seen) == 20
     np.testing.assert_allclose(seen[-1], watched.denoise(image), rtol=1e-5)
@@ -321,31 +324,28 @@ def test_training_can_be_watched():
 def test_config_says_what_is_wrong():
     for options, words in [
         ({"steps": 5, "minutes": 1.0}, "not both"),
-        ({"sigma": 5.0, "lambda_inv": 1.0}, "not both"),
+        ({"method": "noise2same", "sigma": 5.0, "lambda_inv": 1.0}, "not both"),
         ({"preset": "paper", "sigma": 5.0, "lambda_inv": 2.0}, "not both"),
         ({"preset": "slow"}, "preset"),
         ({"fill": "zeros"}, "fill"),
-        ({"fill_sigma": 0.5}, "fill=gaussian"),
-        ({"colour": "red"}, "colour"),
+        ({"colour": "red"}, "colour: there is no such setting"),
         ({"patch_3d": (8, 16, 32)}, "Y equal to X"),
         ({"steps": 0}, "steps"),
     ]:
         with pytest.raises(InputError, match=words):
-            Config.of(**options)
+            n2s.Denoiser(Config.of(**options))
 
 
 def test_presets_are_filled_in_under_what_is_given():
     paper = Config(preset="paper")
-    assert (paper.steps, paper.minutes, paper.batch_of(2), paper.batch_of(3)) == (50_000, None, 64, 4)
+    assert (paper.method, paper.steps, paper.minutes) == ("noise2same", 50_000, None)
     assert Config(preset="paper", minutes=3.0).steps is None
     assert Config(preset="paper", features=8).features == 8
     assert Config(**paper.model_dump()) == paper
     best = Config(preset="best")
     assert best.features > Config().features and best.minutes == 60
     assert Config(preset="best", steps=5).minutes is None
-    assert Config(preset="paper", sigma=25.0).lambda_inv == "auto"
-    names, _ = get_args(Config.model_fields["fill"].annotation)
-    assert set(get_args(names)) == set(FILLS)
+    assert set(get_args(FillName)) == set(FILLS)
 
 
 def test_noise_that_neighbouring_pixels_share_is_removed_too():
@@ -355,7 +355,7 @@ def test_noise_that_neighbouring_pixels_share_is_removed_too():
     told = []
     model = n2s.Denoiser(n2s.Config(steps=60)).fit(noisy, progress=False, say=told.append)
     assert "shared over 1 × 3 pixels" in told[0]
-    alone = n2s.Denoiser(n2s.Config(steps=60, structure=(0, 0))).fit(noisy, progress=False)
+    alone = n2s.Denoiser(n2s.Config(steps=60, noise_extent=(0, 0))).fit(noisy, progress=False)
     found, before = (psnr(clean, one.denoise(noisy), data_range=255) for one in (model, alone))
     assert found > before + 1.5 and found > psnr(clean, noisy, data_range=255) + 5
 
@@ -408,7 +408,7 @@ def test_the_blend_is_kept_in_the_model(tmp_path, tiny):
 
 
 @pytest.mark.parametrize("planes", [1, 2, 3])
-@pytest.mark.parametrize("options", [{}, {"noise_model": "gaussian"}, {"invariance": "whole"}])
+@pytest.mark.parametrize("options", [{}, {"noise_model": "gaussian"}, {"method": "noise2same"}])
 def test_volumes_of_few_planes(planes, options):
     noisy = np.random.default_rng(0).normal(100, 10, (planes, 48, 48)).astype(np.float32)
     assert n2s.denoise(noisy, "ZYX", steps=2, progress=False, **options).shape == noisy.shape
@@ -427,7 +427,7 @@ def test_a_model_that_training_made_worse_stays_as_it_was():
     noisy = gaussian(clean, 25, np.random.default_rng(0))
     model = n2s.train(noisy, steps=20, progress=False)
     before = model.normalization, model.denoise(noisy)
-    ruinous = model.config.model_copy(update={"steps": 5, "learning_rate": 0.9, "clip": 0.0})
+    ruinous = model.config.model_copy(update={"steps": 5, "learning_rate": 0.9})
     model.config = ruinous
     model.fit(noisy * 3 + 50, resume=True, progress=False)
     assert model.summary["unchanged"]

@@ -6,7 +6,7 @@ import os
 from collections.abc import Sequence
 from typing import Any
 
-from noise2same import io, methods
+from noise2same import io, methods, pipeline
 from noise2same.config import Config
 from noise2same.data.training_data import read_training_data
 from noise2same.denoiser import Denoiser, Device
@@ -42,7 +42,7 @@ def plan(
     methods.check_target(methods.candidates(config)[0], given=target is not None)
     opened = io.open_images(images, axes)
     targets = None if target is None else io.open_pairs(opened, target, axes)
-    found, _ = fingerprint(read_training_data(opened, targets, normalization=config.normalization), config)
+    found, *_ = fingerprint(read_training_data(opened, targets, normalization=config.normalization), config)
     return make_plan(found, config)
 
 
@@ -138,17 +138,10 @@ def denoise(
     >>> clean.dtype, bool(clean.std() < noisy.std())
     (dtype('uint8'), True)
     """
+    images = io.open_images(image, axes)
+    if len(images) > 1:
+        raise InputError(f"There are {len(images)} images: denoise them one by one, or train on them first.")
     model = Denoiser(Config.of(**options))
-    opened, *more = io.open_images(image, axes)
-    if more:
-        raise InputError(f"There are {len(more) + 1} images: denoise them one by one, or train on them first.")
-    if output is not None:  # what is wrong with it should not be said after the training
-        wanted = None if dtype == "same" else io.dtype_of(dtype)
-        io.check_output(output, [] if opened.path is None else [opened.path], opened, wanted)
-    if model.config.minutes == 0:
-        model.use_pretrained(opened)
-    elif model.method.trained:
-        model.fit(opened, device=device, progress=progress)
-        if model.summary["interrupted"]:
-            raise KeyboardInterrupt(f"Training was stopped at step {model.summary['steps']}.")
-    return model.denoise(opened, output=output, dtype=dtype, device=device)
+    job = pipeline.check(images, [output], dtype=dtype)
+    (result,) = pipeline.run(job, model, verdict=False, device=device, progress=progress)
+    return result.denoised

@@ -153,6 +153,11 @@ class Config(BaseModel):
         except ValidationError as error:
             raise InputError(sentence_of(error, given)) from None
 
+    @classmethod
+    def from_header(cls, fields: dict[str, Any]) -> Config:
+        """Config from the header of a model file; settings that this version does not have are left out."""
+        return cls(**{name: fields[name] for name in cls.model_fields.keys() & fields})
+
     def patch_of(self, dims: int) -> tuple[int, ...]:
         """Size of a patch in `dims` dimensions."""
         return (self.patch, self.patch) if dims == 2 else self.patch_3d

@@ -32,6 +32,7 @@ from noise2same.prediction.engines import prepare_for_inference
 from noise2same.prediction.predict import OnBlock, predict, predict_whole
 
 if TYPE_CHECKING:
+    from noise2same.noise.diagnose import Diagnosis
     from noise2same.quality.checks import Verdict
     from noise2same.training.state import OnStep, TrainingState
 
@@ -53,6 +54,8 @@ class Denoiser:
         The trained network, None before `fit`.
     plan : Plan or None
         What was decided for its training, and why; None before `fit`, and where nothing was trained.
+    diagnosis : Diagnosis or None
+        Of the noise in the images that `fit` was given last; it is not kept in the file.
     axes : str
         Axes of the images it was trained on.
     channels : int
@@ -79,6 +82,7 @@ class Denoiser:
         self.network: nn.Module | None = None
         self._prepared: tuple[torch.device, nn.Module] | None = None
         self.plan: Plan | None = None
+        self.diagnosis: Diagnosis | None = None
         self.axes, self.channels = "YX", 1
         self.normalization = Normalization((0.0,), (1.0,))
         self.blend: tuple[float, ...] = (1.0,)
@@ -137,6 +141,8 @@ class Denoiser:
             Given a denoiser as trained so far, fifty times in the run; the figures it returns join the history in
             `summary`.
         """
+        if plan is not None:
+            self.config = plan.config
         if self.config.minutes == 0:
             raise InputError("minutes=0 trains nothing: give it some minutes, or denoise without training.")
         from noise2same.training.held_out import held_out_error  # imports what only training needs
@@ -151,7 +157,7 @@ class Denoiser:
         self._adopt(opened, resume)
         further = self.network is not None
         data = read_training_data(opened, targets, normalization=self.config.normalization)
-        found, strengths = fingerprint(data, self.config)
+        found, strengths, self.diagnosis = fingerprint(data, self.config)
         plan = make_plan(found, self.config, trained=further) if plan is None else plan
         plan.check_fits(found)
         self.plan = plan
@@ -382,7 +388,7 @@ class Denoiser:
         header, weights = read_model(Path(path))
         try:
             stored = Header(**header)
-            model = cls(Config(**stored.config | ({} if method is None else {"method": method})))
+            model = cls(Config.from_header(stored.config | ({} if method is None else {"method": method})))
             model.plan = None if stored.plan is None else Plan.model_validate(stored.plan)
             model.axes, model.channels, model.summary = stored.axes, stored.channels, stored.summary
             model.normalization = Normalization(stored.normalization.mean, stored.normalization.std)

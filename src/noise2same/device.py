@@ -52,7 +52,15 @@ def describe(device: torch.device) -> str:
 
 def is_out_of_memory(error: BaseException) -> bool:
     """Whether `error` is any device's way of saying that its memory is full."""
-    full = ("out of memory", "can't allocate memory", "not enough memory")
+    full = (
+        "out of memory",
+        "can't allocate memory",
+        "not enough memory",
+        "bad_alloc",  # this and the following are of OpenVINO
+        "bad allocation",
+        "failed to allocate",
+        "could not create a memory object",
+    )
     return isinstance(error, MemoryError | torch.OutOfMemoryError) or (
         isinstance(error, RuntimeError) and any(words in str(error).lower() for words in full)
     )

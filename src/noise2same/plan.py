@@ -26,6 +26,7 @@ from noise2same.methods.noise2same import Noise2Same, theorem_2
 from noise2same.methods.projected import Projected
 from noise2same.methods.sure import Sure
 from noise2same.networks import pretrained
+from noise2same.noise.diagnose import Diagnosis
 from noise2same.noise.level import noise_level
 from noise2same.noise.model import NoiseModel
 from noise2same.noise.survey import majority_diagnosis, strength_per_image
@@ -50,7 +51,7 @@ HELD_OUT = 1 / 8
 """Share of the pixels that are held out of the loss, to estimate the error on."""
 TTA_PIXELS = 2**20
 """Of a frame up to which it is denoised in eight orientations: seconds, even on a CPU."""
-BLOCK_MEMORY = {2: 2**29, 3: 5 * 2**28}
+BLOCK_MEMORY = {2: 2**29, 3: 9 * 2**27}
 """Bytes that a network may hold while it predicts a block, by the number of spatial dimensions.
 
 The process stays below 1 GB in 2D and 2 GB in 3D with the default network (benchmarks/memory.md)."""
@@ -68,7 +69,8 @@ class Frozen(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid")
 
 
-class Decision(Frozen, Generic[T]):
+@dataclass(frozen=True)
+class Decision(Generic[T]):
     """A value and why it was chosen."""
 
     value: T
@@ -191,13 +193,14 @@ class Plan(Frozen):
     block_memory: Decision[int]
     """Bytes that the network may hold while it predicts a block."""
 
+    def rows(self) -> list[tuple[str, str, str]]:
+        """Name, value and reason of every decision, in words."""
+        named = ((name.replace("_", " "), getattr(self, name)) for name in type(self).model_fields)
+        return [(name, in_words(one.value), one.reason) for name, one in named if isinstance(one, Decision)]
+
     def __str__(self) -> str:
         """Every decision with its reason, a line each."""
-        rows = []
-        for name in type(self).model_fields:
-            decision = getattr(self, name)
-            if isinstance(decision, Decision):
-                rows.append((name.replace("_", " "), in_words(decision.value), decision.reason))
+        rows = self.rows()
         widths = [max(len(row[column]) for row in rows) for column in (0, 1)]
         return "\n".join(f"{name:{widths[0]}}  {value:{widths[1]}}  {reason}" for name, value, reason in rows)
 
@@ -297,8 +300,8 @@ def architecture_of(config: Config) -> Architecture:
 # Measuring
 
 
-def fingerprint(data: TrainingData, config: Config) -> tuple[Fingerprint, tuple[float, ...] | None]:
-    """Measure what a plan rests on, and the strength of the noise in each image where it differs."""
+def fingerprint(data: TrainingData, config: Config) -> tuple[Fingerprint, tuple[float, ...] | None, Diagnosis]:
+    """Measure what a plan rests on, the strength of the noise in each image where it differs, and the diagnosis."""
     diagnosis, correlated = majority_diagnosis(data.raw)
     noise = diagnosis.noise if diagnosis.sigma > 0 else _level_alone(data)
     given = config.sigma is not None or config.gain is not None
@@ -315,7 +318,7 @@ def fingerprint(data: TrainingData, config: Config) -> tuple[Fingerprint, tuple[
         noise_varies=strengths is not None,
         scale=data.scale,
     )
-    return found, strengths
+    return found, strengths, diagnosis
 
 
 def _level_alone(data: TrainingData) -> NoiseModel:
@@ -332,7 +335,7 @@ ASKED = "it was asked for, or is the preset's"
 
 
 def _because(value: T, reason: str) -> Decision[T]:
-    return Decision(value=value, reason=reason)
+    return Decision(value, reason)
 
 
 def make_plan(found: Fingerprint, config: Config, *, trained: bool = False) -> Plan:

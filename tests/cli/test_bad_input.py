@@ -150,8 +150,13 @@ def newer_model() -> None:
     save_file({"w": np.zeros(3)}, "bad.safetensors", header)
 
 
+def older_model() -> None:
+    header = {"noise2same": json.dumps({"format": 1, "version": "0.1.0", "config": {}})}
+    save_file({"w": np.zeros(3)}, "bad.safetensors", header)
+
+
 def damaged_model() -> None:
-    header = {"noise2same": json.dumps({"format": 1, "version": "0.1.0", "config": {"features": 4}})}
+    header = {"noise2same": json.dumps({"format": 2, "version": "0.2.0", "config": {"features": 4}})}
     save_file({"w": np.zeros(3)}, "bad.safetensors", header)
 
 
@@ -173,6 +178,7 @@ MODELS: list[tuple[str, Make, tuple[str, ...]]] = [
     ("cut header", cut_model(0.01), ("is truncated", "copy it again")),
     ("cut weights", cut_model(0.9), ("is truncated", "copy it again")),
     ("newer", newer_model, ("made by noise2same 9.9", "upgrade")),
+    ("older", older_model, ("made by noise2same 0.1.0", "cannot open", "train it again")),
     ("damaged", damaged_model, ("is damaged", "train it again")),
 ]
 M = ("-m", "m.safetensors")
@@ -224,15 +230,23 @@ USAGE: list[tuple[str, Make, tuple[str, ...], tuple[str, ...]]] = [
     ("no steps", nothing, (*TO, "--steps", "0"), ("steps=0", "greater than or equal to 1")),
     ("steps of letters", nothing, (*TO, "--steps", "x"), ("'--steps'", "valid integer", "--help")),
     ("unknown preset", nothing, (*TO, "--preset", "slow"), ("preset=slow", "'fast', 'best' or 'paper'")),
-    ("unknown setting", nothing, (*TO, "--set", "speed=9"), ("--set speed", "there are preset, method")),
+    ("unknown setting", nothing, (*TO, "--set", "speed=9"), ("speed: there is no such", "there are preset, method")),
     ("setting without value", nothing, (*TO, "--set", "batch"), ("--set batch", "NAME=VALUE")),
     ("wrong setting", nothing, (*TO, "--set", "batch=few"), ("batch=few", "valid integer")),
     ("wrong patch", nothing, (*TO, "--set", "patch_3d=[8,8,9]"), ("patch_3d", "Y equal to X")),
     ("unknown method", nothing, (*TO, "--set", "method=magic"), ("no method 'magic'", "noise2same")),
     ("unknown dtype", nothing, (*TO, "--dtype", "uint9", *M), ("'uint9' is not known", "uint16")),
     ("complex dtype", nothing, (*TO, "--dtype", "complex64", *M), ("'complex64' cannot hold", "uint16")),
-    ("steps with a model", nothing, (*TO, "--steps", "3", *M), ("--steps is for training", "leave one")),
-    ("seed with a model", nothing, (*TO, "--seed", "0", *M), ("--seed is for training", "leave one")),
+    ("steps with a model", nothing, (*TO, "--steps", "3", *M), ("--steps is for training", "leave out one")),
+    ("seed with a model", nothing, (*TO, "--seed", "0", *M), ("--seed is for training", "leave out one")),
+    ("resume with a model", nothing, (*TO, "--resume", *M), ("--resume is for training", "leave out one")),
+    ("log without training", nothing, (*TO, "--minutes", "0", "--log", "l"), ("--minutes 0 trains", "--log")),
+    ("steps of nlm", nothing, (*TO, "--method", "nlm", "--steps", "3"), ("--steps is for training", "nlm")),
+    ("tta of nlm", nothing, (*TO, "--method", "nlm", "--tta"), ("nlm is not a network", "tta")),
+    ("report without verdict", nothing, (*TO, "--report", "r.html", "--no-verdict", *M), ("--report", "--no-verdict")),
+    ("unknown device", nothing, (*TO, "--device", "quantum", *M), ("device 'quantum' cannot be used", "use cpu")),
+    ("noise extent", nothing, (*TO, "--noise-extent", "1,2,3", *TINY), ("noise_extent=", "2 numbers, for YX")),
+    ("noise extent of sure", nothing, (*TO, "--noise-extent", "1,2", "--method", "sure"), ("sure does not use",)),
     ("unknown option", nothing, (*TO, "--fast"), ("No such option: --fast", "denoise --help")),
     ("no output", nothing, GOOD, ("Missing option '--output'", "denoise --help")),
     ("unknown command", nothing, ("improve",), ("No such command 'improve'", "noise2same --help")),
@@ -307,15 +321,15 @@ def test_checkpoint_that_does_not_fit(run: Run, interrupt: Callable[[int], None]
     text("n.unfinished.ckpt")()
     words = ("n.unfinished.ckpt does not fit", "start again without")
     resume = (*TRAIN, "-m", "n.safetensors", "--resume", *TINY)
-    refused(run, nothing, resume, words, lines=2)
+    refused(run, nothing, resume, words, lines=4)
     interrupt(2)
     assert run(*TRAIN, "-m", "n.safetensors", *TINY)[0] == 130
-    refused(run, nothing, (*resume, "--set", "features=8"), words, lines=2)
+    refused(run, nothing, (*resume, "--set", "features=8"), words, lines=4)
 
 
 def test_log_folder_that_cannot_be_made(run: Run) -> None:
     arguments = ("train", "good.npy", "-m", "n.safetensors", "--log", "good.npy/log", *TINY)
-    refused(run, nothing, arguments, ("good.npy/log", "cannot be made", "choose another"), lines=2)
+    refused(run, nothing, arguments, ("good.npy/log", "cannot be made", "choose another"), lines=4)
 
 
 def test_folder_without_permission(run: Run) -> None:

@@ -10,6 +10,7 @@ from noise2same import Config, Denoiser, io
 from noise2same.data.training_data import read_training_data
 from noise2same.errors import InputError
 from noise2same.noise.synthetic import gaussian
+from noise2same.plan import Decision
 
 
 def test_images_are_normalized_together_or_each_by_itself():
@@ -35,8 +36,7 @@ def test_images_with_stronger_noise_are_smoothed_more(method: str):
     settings = Config(method=method, steps=80, from_scratch=True, early_stopping=False)
     model = Denoiser(settings).fit(noisy, "YX", progress=False)
     assert model.plan is not None and model.plan.strength_per_image.value
-    one_level = model.plan.strength_per_image.model_copy(update={"value": False})
-    plan = model.plan.model_copy(update={"strength_per_image": one_level})
+    plan = model.plan.model_copy(update={"strength_per_image": Decision(False, "for comparison")})
     other = Denoiser(settings).fit(noisy, "YX", plan=plan, progress=False)
     errors = [float(np.mean((one.denoise(noisy[1], "YX", tta=False) - clean) ** 2)) for one in (model, other)]
     assert errors[0] < 0.8 * errors[1]

@@ -15,6 +15,7 @@ import torch
 from skimage import data
 
 from noise2same import train
+from noise2same.device import is_out_of_memory
 from noise2same.networks.blindspot import BlindSpot
 from noise2same.networks.unet import UNet
 from noise2same.prediction.engines import Half, OpenVINO, folded, import_openvino, prepare_for_inference
@@ -87,6 +88,19 @@ def test_training_further_changes_what_is_predicted():
     before = model.denoise(image)
     model.fit(image, resume=True, progress=False)
     assert not np.array_equal(model.denoise(image), before)
+
+
+@pytest.mark.parametrize(
+    ("error", "expected"),
+    [
+        (RuntimeError("[CPU] Add node: std::bad_alloc"), True),
+        (RuntimeError("could not create a memory object"), True),
+        (MemoryError(), True),
+        (RuntimeError("could not create a primitive"), False),
+    ],
+)
+def test_every_engine_s_words_for_lack_of_memory_are_understood(error, expected):
+    assert is_out_of_memory(error) == expected
 
 
 OUT_OF_MEMORY = """

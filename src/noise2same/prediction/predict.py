@@ -28,7 +28,7 @@ from noise2same.plan import BLOCK_MEMORY
 from noise2same.prediction.blocks import UNKNOWN_VALUES, Grid, Region, chunks_of, halved
 
 REGION_MEMORY = 2**27
-"""Bytes of the result that are gathered before they are written; there are two such regions, or one is one chunk."""
+"""Bytes of a region, which is gathered before it is written, or else of one chunk. Two regions are held at a time."""
 MEASURED_PIXELS = 2**22
 """Pixels that are read at once to measure the statistics of an image."""
 

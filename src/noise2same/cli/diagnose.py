@@ -1,38 +1,67 @@
-"""What `diagnose` shows: a paragraph for people, JSON for programs, and a picture."""
+"""`noise2same diagnose`: a paragraph for people, JSON for programs, and a picture."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Annotated
 
-from rich.table import Column, Table
+import typer
 
-from noise2same import io
-from noise2same.cli.terminal import print_json, stdout
+from noise2same.cli._options import Axes, Inputs, Json
+from noise2same.cli._terminal import print_json, stdout
 from noise2same.errors import InputError
 
 if TYPE_CHECKING:
     from noise2same.noise.diagnose import Diagnosis
 
-PIXELS = 2**26
-"""Of larger files, evenly spread parts with about this many values are read."""
+MAX_VALUES = 2**26
+"""Of larger files, evenly spread boxes with about this many values are read."""
 
 
-def show_diagnosis(files: Sequence[Path], axes: str | None, picture: Path | None, as_json: bool) -> None:
-    """Print what the noise of the files is, and draw it if a picture is asked for."""
+def diagnose(
+    inputs: Inputs,
+    axes: Axes = None,
+    picture: Annotated[
+        Path | None, typer.Option(help="PNG file to draw: noise variance against intensity, and correlation.")
+    ] = None,
+    as_json: Json = False,
+) -> None:
+    """Tell what noise the images have: its kind and strength, and whether neighboring pixels share it."""
+    from noise2same import io
+
+    files = io.find(inputs)
     if picture is not None:
+        picture = picture.expanduser()
         if picture.suffix.lower() != ".png":
             raise InputError(f"{picture}: the name of the picture must end in .png.")
         io.check_apart(picture, files)
         io.check_place(picture)
-    diagnosis = diagnose_files(files, axes)
+    diagnosis = _diagnose_files(files, axes)
     if picture is not None:
         draw(diagnosis, picture)
     if as_json:
         print_json({"images": [str(file) for file in files], **asdict(diagnosis)})
-        return
+    else:
+        _show(diagnosis)
+
+
+def _diagnose_files(files: list[Path], axes: str | None) -> Diagnosis:
+    """One diagnosis of all files, which should have been recorded alike."""
+    from noise2same import io
+    from noise2same.data.sampling import read_boxes
+    from noise2same.noise.diagnose import diagnose
+
+    boxes = read_boxes(io.open_images(list(files), axes), MAX_VALUES)
+    if len({(box.ndim, box.shape[1]) for box in boxes}) > 1:
+        raise InputError("The images differ in dimensions or channels: diagnose them one by one.")
+    return diagnose(boxes)
+
+
+def _show(diagnosis: Diagnosis) -> None:
+    """Print a diagnosis in words, and the evidence for it."""
+    from rich.table import Column, Table
+
     from noise2same.noise.describe import paragraph
 
     screen = stdout()
@@ -44,17 +73,6 @@ def show_diagnosis(files: Sequence[Path], axes: str | None, picture: Path | None
         table.add_row(f"correlation along {axis}", " ".join(f"{value:.2f}" for value in lags) or "too small to tell")
     if diagnosis.evidence:
         screen.print(table)
-
-
-def diagnose_files(files: Sequence[Path], axes: str | None) -> Diagnosis:
-    """One diagnosis of all files, which should have been recorded alike."""
-    from noise2same.data.sampling import read_boxes
-    from noise2same.noise.diagnose import diagnose
-
-    slabs = read_boxes(io.open_images(list(files), axes), PIXELS)
-    if len({(slab.ndim, slab.shape[1]) for slab in slabs}) > 1:
-        raise InputError("The images differ in dimensions or channels: diagnose them one by one.")
-    return diagnose(slabs)
 
 
 def draw(diagnosis: Diagnosis, path: Path) -> None:

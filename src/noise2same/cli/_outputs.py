@@ -1,4 +1,4 @@
-"""Which file each result goes to, and which files belong together."""
+"""Which file each result and report goes to."""
 
 from __future__ import annotations
 
@@ -24,17 +24,37 @@ def plan_outputs(inputs: Sequence[str], files: Sequence[Path], output: Path) -> 
     return outputs
 
 
+def plan_reports(
+    report: Path | None, files: Sequence[Path], inputs: Sequence[Path], outputs: Sequence[Path] = ()
+) -> list[Path | None]:
+    """Where the report on each file goes: the file that is named, or a page for each in a folder of that name.
+
+    Never in place of an input or an output.
+    """
+    if report is None:
+        return [None] * len(files)
+    report = report.expanduser()
+    if len(files) > 1:
+        if report.suffix in (".html", ".png"):
+            raise InputError(f"--report {report}: there are {len(files)} images, so name a folder.")
+        if report.exists() and not report.is_dir():
+            raise InputError(f"--report {report}: this is a file, and there are {len(files)} images; name a folder.")
+        pages = [report / f"{io.stem(file)}.html" for file in files]
+        check_distinct(pages)
+        return list(pages)
+    if report.suffix not in (".html", ".png"):
+        raise InputError(f"--report {report}: the name of a report ends in .html or .png.")
+    io.check_apart(report, inputs)
+    io.check_apart(report, outputs, "output")
+    io.check_place(report)
+    return [report]
+
+
 def check_distinct(outputs: Sequence[Path]) -> None:
     """Raise InputError if two results would go to the same file."""
     twice = [path for path, count in Counter(outputs).items() if count > 1]
     if twice:
         raise InputError(f"Two inputs would both be written to {min(twice)}: rename one.")
-
-
-def labels(files: Sequence[Path]) -> list[str]:
-    """What to call files in a table: their names or, where two have the same, their paths."""
-    names = [file.name for file in files]
-    return names if len(set(names)) == len(names) else [str(file) for file in files]
 
 
 @contextmanager

@@ -1,0 +1,114 @@
+"""What the command line shows: lines and progress on stderr, results on stdout."""
+
+from __future__ import annotations
+
+import json
+import math
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any, NoReturn
+
+from rich.console import Console
+from rich.text import Text
+
+if TYPE_CHECKING:
+    from rich.progress import Progress
+
+    from noise2same import io
+    from noise2same.plan import Plan
+    from noise2same.quality.checks import Verdict
+
+console = Console(stderr=True, highlight=False, soft_wrap=True)
+STYLES = {"trust": "green", "check": "yellow", "do not trust": "red"}
+
+
+def _new_bar() -> Progress:
+    from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeRemainingColumn
+
+    text = TextColumn("{task.description}", markup=False)
+    columns = (text, BarColumn(), TaskProgressColumn(), TimeRemainingColumn())
+    return Progress(*columns, console=console, disable=not console.is_terminal, transient=True)
+
+
+@contextmanager
+def bar(title: str) -> Iterator[Any]:
+    """Progress bar on stderr; yields what to call with each further share of the work."""
+    with _new_bar() as progress:
+        task = progress.add_task(title, total=1.0)
+        yield lambda share: progress.advance(task, share)
+
+
+class DenoisingBar:
+    """Progress bar for a number of images, on stderr from the first block on; it listens to `on_block`."""
+
+    def __init__(self, images: int) -> None:
+        self._images, self._done = images, 0
+        self._progress = _new_bar()
+        self._task = self._progress.add_task("Denoising", total=images)
+
+    def __enter__(self) -> DenoisingBar:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._progress.stop()
+
+    def __call__(self, image: io.Image, done: int, total: int) -> None:
+        """Show how many blocks of an image are done."""
+        count = f"{self._done + 1} of {self._images}: " if self._images > 1 else ""
+        name = image.name if image.path is None else image.path.name
+        self._progress.start()
+        self._progress.update(self._task, completed=self._done + done / total, description=f"Denoising {count}{name}")
+
+    def next(self) -> None:
+        """Go on to the next image."""
+        self._done += 1
+
+
+def tell(text: str, label: str = "", style: str = "") -> None:
+    """Write a line to stderr, as it is: what is in brackets in the name of a file is not markup."""
+    console.print(Text.assemble((label, style), text))
+
+
+def tell_verdict(verdict: Verdict) -> None:
+    """Write a line to stderr: the word, the reason, and the estimated PSNR."""
+    psnr = ""
+    if verdict.psnr is not None:
+        value, low, high = verdict.psnr
+        psnr = f" Estimated PSNR {value:.1f} dB ({low:.1f} to {high:.1f})."
+    tell(f"{verdict.reason}{psnr}", f"{verdict.word.capitalize()}: ", STYLES[verdict.word])
+
+
+def stdout() -> Console:
+    """Where tables go: stdout, wide enough for file names where it is not a terminal."""
+    return Console() if sys.stdout.isatty() else Console(width=160)
+
+
+def print_plan(plan: Plan, title: str | None = None) -> None:
+    """Write a table to stdout: each decision of a plan, and why."""
+    from rich.table import Column, Table
+
+    table = Table("decision", Column("value", overflow="fold"), Column("because", overflow="fold"), title=title)
+    for row in plan.rows():
+        table.add_row(*map(Text, row))
+    stdout().print(table)
+
+
+def print_json(value: Any) -> None:
+    """Write JSON to stdout; numbers it cannot hold (the PSNR of equal images is infinite) become null."""
+
+    def plain(item: Any) -> Any:
+        if isinstance(item, dict):
+            return {key: plain(inner) for key, inner in item.items()}
+        if isinstance(item, list | tuple):
+            return [plain(inner) for inner in item]
+        return None if isinstance(item, float) and not math.isfinite(item) else item
+
+    print(json.dumps(plain(value), indent=2, allow_nan=False))
+
+
+def fail(message: str) -> NoReturn:
+    """Say what is wrong and exit."""
+    console.quiet = False
+    tell(message, "Error: ", "red")
+    sys.exit(2)

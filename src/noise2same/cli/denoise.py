@@ -1,0 +1,120 @@
+"""`noise2same denoise`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from noise2same.cli._options import Axes, Inputs, Json, Report, RunOptions, TrainingOptions, expand_options
+from noise2same.cli._terminal import DenoisingBar, print_json, tell, tell_verdict
+from noise2same.errors import InputError
+
+if TYPE_CHECKING:
+    from noise2same.denoiser import Denoiser
+    from noise2same.pipeline import Result
+    from noise2same.plan import Plan
+
+
+@expand_options
+def denoise(
+    inputs: Inputs,
+    output: Annotated[Path, typer.Option("--output", "-o", help="File to write, or folder for several inputs.")],
+    model: Annotated[
+        Path | None,
+        typer.Option("--model", "-m", help="Trained model to use; without it, one is trained on the inputs."),
+    ] = None,
+    axes: Axes = None,
+    dtype: Annotated[
+        str, typer.Option(help="Of the output: same as the input, or uint8, uint16, float32, ...")
+    ] = "same",
+    tta: Annotated[
+        bool | None,
+        typer.Option(
+            help="Test-time augmentation: average 8 rotations and flips. Slower, slightly better.",
+            show_default="for small images",
+        ),
+    ] = None,
+    verdict: Annotated[
+        bool, typer.Option("--verdict/--no-verdict", help="Judge each result, which takes up to a third longer.")
+    ] = True,
+    report: Report = None,
+    *,
+    training: TrainingOptions,
+    run: RunOptions,
+    as_json: Json = False,
+) -> None:
+    """Denoise images: train a network on them and apply it, or apply a trained one (--model).
+
+    With --minutes 0, nothing is trained: a pretrained network denoises gray and color pictures in seconds.
+    """
+    if report is not None and not verdict:
+        raise InputError("--report shows the verdict, which --no-verdict leaves out: leave out one of them.")
+    from noise2same import io, pipeline
+    from noise2same.cli._outputs import made_folder, plan_outputs, plan_reports
+
+    files = io.find(inputs)
+    outputs = plan_outputs(inputs, files, output.expanduser())
+    reports = plan_reports(report, files, files, outputs)
+    denoiser, plan = _denoiser(model, training, run)
+    keep = outputs[0].with_name(f"{io.stem(outputs[0])}.unfinished.safetensors")
+    with made_folder(outputs[0].parent), DenoisingBar(len(files)) as bar:
+
+        def show(result: Result) -> None:
+            bar.next()
+            _show(result)
+
+        job = pipeline.check(files, outputs, reports, axes=axes, dtype=dtype, denoiser=denoiser)
+        results = pipeline.run(
+            job,
+            denoiser,
+            plan=plan,
+            keep=keep,
+            resume=run.resume,
+            log=run.log,
+            tta=tta,
+            verdict=verdict,
+            device=run.device,
+            progress=True,
+            listener=pipeline.Listener(say=tell, on_block=bar, on_result=show),
+        )
+    failed = sum(bool(result.error) for result in results)
+    if as_json:
+        written = [str(result.item.output) for result in results if not result.error]
+        figures = [result.figures() for result in results]
+        print_json({"outputs": written, "results": figures, "training": denoiser.summary})
+    if failed:
+        tell(f"{failed} of {len(results)} images could not be denoised.")
+        raise typer.Exit(1 if failed < len(results) else 2)
+
+
+def _denoiser(model: Path | None, training: TrainingOptions, run: RunOptions) -> tuple[Denoiser, Plan | None]:
+    """The trained model that is given, or the one to be trained, and its plan if it has one already."""
+    from noise2same.denoiser import Denoiser
+
+    flags = [*training.flags(), *run.flags()]
+    if model is not None:
+        if flags:
+            raise InputError(f"{flags[0]} is for training, but --model is trained already: leave out one of them.")
+        return Denoiser.load(model.expanduser()), None
+    plan = training.read_plan(run.plan)
+    denoiser = Denoiser(training.config(plan))
+    if denoiser.config.minutes == 0 and run.flags():
+        raise InputError(f"--minutes 0 trains nothing, which {run.flags()[0]} is for: leave out one of them.")
+    unused = [flag for flag in flags if flag not in ("--method", "--sigma", "--set")]
+    if not denoiser.method.trained and unused:
+        raise InputError(f"{unused[0]} is for training, but {denoiser.method.name} is not trained: leave it out.")
+    return denoiser, plan
+
+
+def _show(result: Result) -> None:
+    """Say in a line or two what came out for an image."""
+    if result.error:
+        tell(result.error, "Error: ", "red")
+        return
+    tell(f"{result.item.image.name} -> {result.item.output}")
+    if result.assessment is not None:
+        tell_verdict(result.assessment.verdict)
+        if result.item.report is not None:
+            tell(f"Report written to {result.item.report}")

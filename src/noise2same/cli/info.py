@@ -1,0 +1,53 @@
+"""`noise2same info`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from noise2same.cli._options import Json
+from noise2same.cli._terminal import print_json, print_plan, stdout
+
+
+def info(
+    model: Annotated[Path, typer.Argument(metavar="MODEL", help="Model file.")],
+    as_json: Json = False,
+) -> None:
+    """Show what a model was trained on, how, and why so."""
+    from rich.table import Table
+    from rich.text import Text
+
+    from noise2same.denoiser import Denoiser
+
+    denoiser = Denoiser.load(model.expanduser())
+    assert denoiser.network is not None
+    facts: dict[str, Any] = {
+        "axes": denoiser.axes,
+        "channels": denoiser.channels,
+        "parameters": sum(parameter.numel() for parameter in denoiser.network.parameters()),
+        "mean": list(denoiser.normalization.mean),
+        "std": list(denoiser.normalization.std),
+        "training": denoiser.summary,
+        "config": denoiser.config.model_dump(mode="json"),
+    }
+    plan = denoiser.plan
+    if as_json:
+        print_json(facts | {"plan": None if plan is None else plan.model_dump(mode="json")})
+        return
+    facts["training"] = {name: value for name, value in denoiser.summary.items() if name != "history"}  # 50 points
+    table = Table(show_header=False, title=Text(str(model)))
+    for name, value in _flat(facts).items():
+        table.add_row(name, Text(f"{value:.6g}" if isinstance(value, float) else str(value)))
+    stdout().print(table)
+    if plan is not None:
+        print_plan(plan, title="Plan")
+
+
+def _flat(tree: dict[str, Any], prefix: str = "") -> dict[str, Any]:
+    """Nested dicts as one, with keys such as 'training terms invariance'."""
+    rows: dict[str, Any] = {}
+    for name, value in tree.items():
+        rows |= _flat(value, f"{prefix}{name} ") if isinstance(value, dict) else {prefix + name: value}
+    return rows

@@ -1,0 +1,72 @@
+"""`noise2same train`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from noise2same.cli._options import TRAINING, Axes, Inputs, Json, RunOptions, Target, TrainingOptions, expand_options
+from noise2same.cli._terminal import console, print_json, tell
+from noise2same.errors import InputError
+
+
+@expand_options
+def train(
+    inputs: Inputs,
+    model: Annotated[Path, typer.Option("--model", "-m", help="Model file to write (.safetensors).")],
+    target: Target = None,
+    axes: Axes = None,
+    *,
+    training: TrainingOptions,
+    run: RunOptions,
+    devices: Annotated[
+        int,
+        typer.Option(
+            min=1,
+            help="Processes that train one model together, each on a GPU or its share of the CPU.",
+            rich_help_panel=TRAINING,
+        ),
+    ] = 1,
+    as_json: Json = False,
+) -> None:
+    """Train a model on noisy images, for use with denoise --model."""
+    from noise2same import io
+
+    plan, model = training.read_plan(run.plan), model.expanduser()
+    config = training.config(plan)
+    if model.suffix != ".safetensors":
+        raise InputError(f"{model}: the name of a model ends in .safetensors.")
+    io.check_place(model)
+    files = io.find(inputs)
+    from noise2same import pipeline
+    from noise2same.denoiser import Denoiser
+    from noise2same.training import launch
+
+    if devices > 1 and not launch.is_worker():
+        raise typer.Exit(launch.relaunch(devices))
+    console.quiet = not launch.is_first_worker()
+    denoiser = Denoiser(config)
+    if run.resume and not pipeline.checkpoint_of(model).exists():
+        if not model.exists():
+            raise InputError(f"There is nothing to resume: neither {model} nor {pipeline.checkpoint_of(model)} exists.")
+        if plan is not None:
+            raise InputError(f"{model} is finished, and a plan starts a new run: leave out --plan or --resume.")
+        denoiser = pipeline.load_to_resume(model, training.given())
+    pipeline.train(
+        denoiser,
+        io.open_images(list(files), axes, fallback=None if denoiser.network is None else denoiser.axes),
+        axes,
+        model=model,
+        target=target,
+        plan=plan,
+        resume=run.resume,
+        log=run.log,
+        device=run.device,
+        progress=launch.is_first_worker(),
+        listener=pipeline.Listener(say=tell),
+    )
+    tell(f"Model written to {model}")
+    if as_json and launch.is_first_worker():
+        print_json({"model": str(model), "training": denoiser.summary})
