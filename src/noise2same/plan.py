@@ -195,8 +195,12 @@ class Plan(Frozen):
 
     def rows(self) -> list[tuple[str, str, str]]:
         """Name, value and reason of every decision, in words."""
-        named = ((name.replace("_", " "), getattr(self, name)) for name in type(self).model_fields)
-        return [(name, in_words(one.value), one.reason) for name, one in named if isinstance(one, Decision)]
+        found = {name: getattr(self, name) for name in type(self).model_fields}
+        return [
+            (LABELS.get(name, name.replace("_", " ")), in_words(one.value, name), one.reason)
+            for name, one in found.items()
+            if isinstance(one, Decision)
+        ]
 
     def __str__(self) -> str:
         """Every decision with its reason, a line each."""
