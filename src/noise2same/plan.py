@@ -308,6 +308,7 @@ def fingerprint(data: TrainingData, config: Config) -> tuple[Fingerprint, tuple[
     """Measure what a plan rests on, the strength of the noise in each image where it differs, and the diagnosis."""
     diagnosis, correlated = majority_diagnosis(data.raw)
     noise = diagnosis.noise if diagnosis.sigma > 0 else _level_alone(data)
+    noise = replace(noise, mean=data.scale.mean, std=data.scale.std)  # of all pixels, not of those diagnosed
     given = config.sigma is not None or config.gain is not None
     strengths = None
     if not given:
