@@ -1,4 +1,4 @@
-"""Fills the table of settings into the guide, from the code itself, and turns formulas into MathML."""
+"""Fills the tables of settings into pages, from the code itself, and turns formulas into MathML."""
 
 from __future__ import annotations
 
@@ -6,32 +6,69 @@ import re
 from typing import Any
 
 from latex2mathml.converter import convert
+from pydantic.fields import FieldInfo
 
 from noise2same.config import PRESETS, Config
-
-MARK = "<!-- settings -->"
+from noise2same.methods import METHODS, SHARED_SETTINGS
 
 
 def on_page_markdown(markdown: str, **_: Any) -> str:
-    """Replace the mark in a page by the table, and $...$ and $$...$$ by what browsers show by themselves.
+    """Replace marks in a page by tables, and $...$ and $$...$$ by what browsers show by themselves.
 
     Called by MkDocs.
     """
-    if MARK in markdown:
-        markdown = markdown.replace(MARK, settings_table())
-    markdown = re.sub(r"\$\$(.+?)\$\$", lambda found: convert(found[1], display="block"), markdown, flags=re.DOTALL)
-    return re.sub(r"(?<![`\w$])\$([^$`]+?)\$(?![\w$])", lambda found: convert(found[1]), markdown)
+    for mark, table in (("<!-- settings -->", settings_table), ("<!-- method settings -->", method_settings_table)):
+        if mark in markdown:
+            markdown = markdown.replace(mark, table())
+    markdown = re.sub(r"\$\$(.+?)\$\$", lambda found: displayed(found[1]), markdown, flags=re.DOTALL)
+    return re.sub(r"(?<![`\w$])\$([^$`]+?)\$(?![\w$])", lambda found: inline(found[1]), markdown)
 
 
 def settings_table() -> str:
-    """Every field of `Config`: name, default, what the paper preset has instead, and meaning."""
-    lines = ["| Setting | Default | Preset `paper` | Meaning |", "|---|---|---|---|"]
+    """Every field of `Config`: name, default, what presets have instead, and meaning."""
+    lines = ["| Setting | Default | In presets | Meaning |", "|---|---|---|---|"]
     for name, field in Config.model_fields.items():
-        paper = shown(PRESETS["paper"][name]) if name in PRESETS["paper"] else ""
-        lines.append(f"| `{name}` | {shown(field.default)} | {paper} | {field.description} |")
+        presets = {preset: values[name] for preset, values in PRESETS.items() if name in values}
+        lines.append(f"| `{name}` | {default(field)} | {listed(presets)} | {field.description} |")
     return "\n".join(lines)
+
+
+def method_settings_table() -> str:
+    """Every setting that only some methods have, and which of the shared ones each method uses."""
+    lines = ["| Method | Setting | Default | In presets | Meaning |", "|---|---|---|---|---|"]
+    for name, method in METHODS.items():
+        shared = ", ".join(f"`{setting}`" for setting in SHARED_SETTINGS if setting in method.uses)
+        fields = method.Settings.model_fields
+        if shared:
+            lines.append(f"| `{name}` | {shared} | | | As in the table above. |")
+        elif not fields:
+            lines.append(f"| `{name}` | none | | | |")
+        for setting, field in fields.items():
+            paper = {"paper": method.paper_settings[setting]} if setting in method.paper_settings else {}
+            lines.append(f"| `{name}` | `{setting}` | {default(field)} | {listed(paper)} | {field.description} |")
+    return "\n".join(lines)
+
+
+def listed(presets: dict[str, Any]) -> str:
+    """Value of a setting in each preset that has one."""
+    return ", ".join(f"{preset}: {shown(value)}" for preset, value in presets.items())
+
+
+def default(field: FieldInfo) -> str:
+    """Default of a field."""
+    return shown(field.get_default(call_default_factory=True))
 
 
 def shown(value: Any) -> str:
     """A value as code, or a dash for none."""
     return "–" if value is None else f"`{value}`"
+
+
+def displayed(formula: str) -> str:
+    """A formula on a line of its own, which scrolls where the screen is narrower."""
+    return f'<div style="overflow-x: auto; padding: 0.2em 0">{convert(formula, display="block")}</div>'
+
+
+def inline(formula: str) -> str:
+    """A formula within a sentence. A line that begins with <math> would be a paragraph of its own in Markdown."""
+    return f"<span>{convert(formula)}</span>"

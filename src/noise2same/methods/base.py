@@ -1,4 +1,4 @@
-"""What a method is: a small class that turns (network, batch) into named loss terms."""
+"""What a method is: a small class that computes named loss terms from a network and a batch."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from noise2same.noise.model import NoiseModel
 
 @dataclass(frozen=True)
 class DataProfile:
-    """What a method is told of the training images; intensities are normalized."""
+    """What a method is given about the training images; intensities are normalized."""
 
     dims: int
     channels: int
