@@ -51,14 +51,13 @@ LABELS = {
     "noise_model": "noise model",
     "patch": "side of a patch in 2D",
     "patch_3d": "size of a patch in 3D",
+    "pretrained": "started from a pretrained network",
     "schedule": "learning-rate schedule",
     "separate_passes": "separate forward passes",
     "settle": "share of the budget before batch norm is frozen",
     "sigma": "standard deviation of the noise",
     "slope": "growth of the noise's variance with the intensity",
     "steps": "training steps",
-    "structure": "extent of correlated noise in pixels",
-    "warm": "started from a pretrained network",
 }
 """Words for the names of settings and of what training reports; other names are shown with spaces for underscores."""
 HALF_WIDTH = 768
