@@ -169,7 +169,7 @@ class Blur(nn.Module):
         for axis, sigma in enumerate(sigmas):
             weights = torch.exp(-0.5 * (torch.arange(-round(2 * sigma), round(2 * sigma) + 1) / sigma) ** 2)
             shape = [-1 if other == axis else 1 for other in range(len(sigmas))]
-            self.register_buffer(f"kernel{axis}", (weights / weights.sum()).reshape(1, 1, *shape), persistent=False)
+            self.register_buffer(f"kernel{axis}", (weights / weights.sum()).reshape(1, 1, *shape))
 
     @property
     def reach(self) -> tuple[int, ...]:
@@ -217,7 +217,7 @@ class BlurPool(nn.Module):
         super().__init__()
         binomial = torch.tensor([0.25, 0.5, 0.25])
         kernel = reduce(lambda made, one: made.unsqueeze(-1) * one, [binomial] * (dims - 1), binomial)
-        self.register_buffer("kernel", kernel[None, None], persistent=False)
+        self.register_buffer("kernel", kernel[None, None])
 
     def forward(self, x: Tensor) -> Tensor:
         dims, channels = x.ndim - 2, x.shape[1]
