@@ -1,4 +1,4 @@
-"""Fills the tables of settings into the guide, from the code itself, and turns formulas into MathML."""
+"""Fills the tables of settings into pages, from the code itself, and turns formulas into MathML."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ def on_page_markdown(markdown: str, **_: Any) -> str:
     for mark, table in (("<!-- settings -->", settings_table), ("<!-- method settings -->", method_settings_table)):
         if mark in markdown:
             markdown = markdown.replace(mark, table())
-    markdown = re.sub(r"\$\$(.+?)\$\$", lambda found: convert(found[1], display="block"), markdown, flags=re.DOTALL)
-    return re.sub(r"(?<![`\w$])\$([^$`]+?)\$(?![\w$])", lambda found: convert(found[1]), markdown)
+    markdown = re.sub(r"\$\$(.+?)\$\$", lambda found: displayed(found[1]), markdown, flags=re.DOTALL)
+    return re.sub(r"(?<![`\w$])\$([^$`]+?)\$(?![\w$])", lambda found: inline(found[1]), markdown)
 
 
 def settings_table() -> str:
@@ -62,3 +62,13 @@ def default(field: FieldInfo) -> str:
 def shown(value: Any) -> str:
     """A value as code, or a dash for none."""
     return "–" if value is None else f"`{value}`"
+
+
+def displayed(formula: str) -> str:
+    """A formula on a line of its own, which scrolls where the screen is narrower."""
+    return f'<div style="overflow-x: auto; padding: 0.2em 0">{convert(formula, display="block")}</div>'
+
+
+def inline(formula: str) -> str:
+    """A formula within a sentence. A line that begins with <math> would be a paragraph of its own in Markdown."""
+    return f"<span>{convert(formula)}</span>"

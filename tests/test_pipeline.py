@@ -153,8 +153,8 @@ def test_a_listener_sees_steps_blocks_and_results() -> None:
 
 def test_a_listener_ends_the_work(tmp_path: Path, trained: Path) -> None:
     model = Denoiser(Config(steps=30, **SMALL))
-    job = pipeline.check(noisy(), [None])
-    pipeline.run(job, model, verdict=False, listener=pipeline.Listener(on_step=lambda state: state.step == 4))
+    job = pipeline.check(noisy(), [None], verdict=False)
+    pipeline.run(job, model, listener=pipeline.Listener(on_step=lambda state: state.step == 4))
     assert model.summary["steps"] == 4
     model = Denoiser.load(trained)
     job = pipeline.check(noisy(), [tmp_path / "out.npy"], denoiser=model)

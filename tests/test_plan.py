@@ -195,7 +195,7 @@ def test_which_loss_where_the_strength_of_the_noise_is_alike_or_differs(kind, al
         "photons": lambda: poisson_gaussian(clean, 8.0, 0.0, rng) - clean,
     }
     data = read_training_data([io.wrap((clean + noise[kind]()).astype(np.float32), "YX")])
-    measured, _ = fingerprint(data, Config())
+    measured, *_ = fingerprint(data, Config())
     assert make_plan(measured, Config()).method.value == alike
     varies = measured.model_copy(update={"noise_varies": True})
     assert make_plan(varies, Config()).method.value == unlike

@@ -142,6 +142,6 @@ def denoise(
     if len(images) > 1:
         raise InputError(f"There are {len(images)} images: denoise them one by one, or train on them first.")
     model = Denoiser(Config.of(**options))
-    job = pipeline.check(images, [output], dtype=dtype)
-    (result,) = pipeline.run(job, model, verdict=False, device=device, progress=progress)
+    job = pipeline.check(images, [output], dtype=dtype, verdict=False)
+    (result,) = pipeline.run(job, model, device=device, progress=progress)
     return result.denoised

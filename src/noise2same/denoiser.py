@@ -395,6 +395,8 @@ class Denoiser:
             model.blend = stored.blend
             model.network = model.new_network()
             model.network.load_state_dict(weights)
+        except InputError as error:  # such as a method of a package that is not installed
+            raise InputError(f"{path} cannot be used: {error}") from error
         except (KeyError, TypeError, ValueError, RuntimeError) as error:
             made = header.get("version", "an unknown version")
             raise InputError(

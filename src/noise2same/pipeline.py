@@ -48,6 +48,10 @@ class Job:
     items: tuple[Item, ...]
     dtype: str = "same"
     """Of the results: "same" as their images, or the name of another."""
+    tta: bool | None = None
+    """Whether to use test-time augmentation; None for small images only."""
+    verdict: bool = True
+    """Whether to assess each result."""
 
     @property
     def images(self) -> list[io.Image]:
@@ -99,6 +103,8 @@ def check(
     *,
     axes: str | None = None,
     dtype: str = "same",
+    tta: bool | None = None,
+    verdict: bool = True,
     denoiser: Denoiser | None = None,
 ) -> Job:
     """Open all images, and see whether they can be denoised and written, before any work starts.
@@ -115,6 +121,10 @@ def check(
         Axes of the images where they do not say themselves.
     dtype : str
         "same" as the input, or the name of another, such as "float32".
+    tta : bool, optional
+        Test-time augmentation; by default for small images.
+    verdict : bool
+        Assess each result, which reports need.
     denoiser : Denoiser, optional
         If it has a network already, whether the images fit that is checked too.
 
@@ -135,7 +145,7 @@ def check(
             source = sources.get(target.resolve(), image.path)
             io.check_output(target, [] if source is None else [source], image, wanted)
     pages = [None] * len(opened) if reports is None else reports
-    return Job(tuple(map(Item, opened, targets, pages)), dtype)
+    return Job(tuple(map(Item, opened, targets, pages)), dtype, tta, verdict)
 
 
 def run(
@@ -146,8 +156,6 @@ def run(
     keep: Path | None = None,
     resume: bool = False,
     log: Path | None = None,
-    tta: bool | None = None,
-    verdict: bool = True,
     device: Device = None,
     progress: bool = False,
     listener: Listener = SILENT,
@@ -160,22 +168,10 @@ def run(
         What `check` returned.
     denoiser : Denoiser
         A trained one is used as it is. Otherwise it is trained first or, with minutes=0, takes the pretrained network.
-    plan : Plan, optional
-        Of an earlier run, to be repeated in training.
     keep : path, optional
         Model file in which a trained network is kept until all results are written.
-    resume, log
-        As for `train`.
-    tta : bool, optional
-        Test-time augmentation; by default for small images.
-    verdict : bool
-        Assess each result; reports are of that.
-    device : str or torch.device, optional
-        Where to train and to denoise; by default the fastest device there is.
-    progress : bool
-        Show a progress bar while training.
-    listener : Listener
-        What is told of it.
+    plan, resume, log, device, progress, listener
+        As for `train`; `device` is where to denoise as well.
 
     Returns
     -------
@@ -192,10 +188,10 @@ def run(
         train(denoiser, job.images, model=keep, listener=listener, **options)
         if len(job.items) == 1:
             diagnosis = denoiser.diagnosis
+    results = []
     try:
-        results = []
         for item in job.items:
-            results.append(_finish(item, job, denoiser, tta, verdict, device, diagnosis, listener))
+            results.append(_denoise(item, job, denoiser, device, diagnosis, listener))
             listener.on_result(results[-1])
     except BaseException:
         if learns and keep is not None:
@@ -206,25 +202,20 @@ def run(
     return results
 
 
-def _finish(
-    item: Item,
-    job: Job,
-    denoiser: Denoiser,
-    tta: bool | None,
-    verdict: bool,
-    device: Device,
-    diagnosis: Diagnosis | None,
-    listener: Listener,
+def _denoise(
+    item: Item, job: Job, denoiser: Denoiser, device: Device, diagnosis: Diagnosis | None, listener: Listener
 ) -> Result:
     """Denoise and assess one image, and free its memory."""
-    image = item.image
+    image, on_block = item.image, partial(listener.on_block, item.image)
+    assessment = None
     try:
-        told = partial(listener.on_block, image)
-        options: dict[str, Any] = {"dtype": job.dtype, "tta": tta, "device": device}
-        denoised = denoiser.denoise(image, output=item.output, on_block=told, **options)
-        assessment = assess(denoiser, image, denoised, tta, device, diagnosis) if verdict else None
-        if assessment is not None and item.report is not None:
-            report(item.report, assessment, denoiser)
+        denoised = denoiser.denoise(
+            image, output=item.output, dtype=job.dtype, tta=job.tta, device=device, on_block=on_block
+        )
+        if job.verdict:
+            assessment = assess(denoiser, image, denoised, job.tta, device, diagnosis)
+            if item.report is not None:
+                report(item.report, assessment, denoiser)
     except InputError as error:
         if len(job.items) == 1:
             raise
@@ -301,6 +292,8 @@ def train(
         Go on from the checkpoint, or from the denoiser's own weights.
     axes, target, plan, log, device, progress
         As for `Denoiser.fit`.
+    listener : Listener
+        What is told of it.
     """
     from noise2same.training.launch import is_first_worker, wait_for_everyone
 

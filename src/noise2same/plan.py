@@ -195,8 +195,12 @@ class Plan(Frozen):
 
     def rows(self) -> list[tuple[str, str, str]]:
         """Name, value and reason of every decision, in words."""
-        named = ((name.replace("_", " "), getattr(self, name)) for name in type(self).model_fields)
-        return [(name, in_words(one.value), one.reason) for name, one in named if isinstance(one, Decision)]
+        found = {name: getattr(self, name) for name in type(self).model_fields}
+        return [
+            (LABELS.get(name, name.replace("_", " ")), in_words(one.value, name), one.reason)
+            for name, one in found.items()
+            if isinstance(one, Decision)
+        ]
 
     def __str__(self) -> str:
         """Every decision with its reason, a line each."""
@@ -304,6 +308,7 @@ def fingerprint(data: TrainingData, config: Config) -> tuple[Fingerprint, tuple[
     """Measure what a plan rests on, the strength of the noise in each image where it differs, and the diagnosis."""
     diagnosis, correlated = majority_diagnosis(data.raw)
     noise = diagnosis.noise if diagnosis.sigma > 0 else _level_alone(data)
+    noise = replace(noise, mean=data.scale.mean, std=data.scale.std)  # of all pixels, not of those diagnosed
     given = config.sigma is not None or config.gain is not None
     strengths = None
     if not given:
@@ -392,7 +397,7 @@ def _choose_method(found: Fingerprint, config: Config) -> tuple[type[Algorithm],
         return Sure, "noise_model was set"
     against = _why_not_sure(found)
     if against is None:
-        return Sure, f"the noise is {found.noise.kind}, equally strong everywhere, and its level is sure"
+        return Sure, f"the noise is {found.noise.kind}, equally strong everywhere, and its level was measured well"
     if Projected in able:
         return Projected, against
     return Sure, f"{' and '.join(asked)} was set"
@@ -519,7 +524,8 @@ def _choose_batch(found: Fingerprint, config: Config, method: type[Method]) -> D
     if config.batch is not None:
         return _because(batch_of(config.batch, config, found.dims), ASKED)
     size = batch_of(PATCHES // method.passes, config, found.dims)
-    return _because(size, f"{PATCHES} patches go through the network in a step, each {method.passes} times")
+    times = "twice" if method.passes == 2 else "once"
+    return _because(size, f"{method.name} sends each patch through the network {times} a step")
 
 
 def _choose_early_stopping(config: Config, method: type[Method], noise: NoiseModel) -> Decision[bool]:
@@ -543,8 +549,25 @@ def _choose_freeze(config: Config, start: str) -> Decision[float]:
     )
 
 
-def in_words(value: Any) -> str:
-    """A decision's value in a few words."""
+LABELS = {
+    "lambda_inv": "weight of invariance",
+    "strength_per_image": "a level for each image",
+    "held_out": "pixels held out",
+    "freeze_bn_after": "batch norm frozen after",
+    "tta_pixels": "augmented up to",
+    "block_memory": "memory for a block",
+}
+"""Names of decisions for people, where they are not those of the fields."""
+
+
+def in_words(value: Any, name: str = "") -> str:
+    """A decision's value in a few words; `name` is that of its field, where that says the unit."""
+    if name == "tta_pixels":
+        return f"{value / 1e6:.3g} MPix"
+    if name == "block_memory":
+        return f"{value / 2**20:.0f} MB"
+    if name in ("held_out", "freeze_bn_after"):
+        return f"{value:.3g} of all" if name == "held_out" else f"{value:.0%} of the budget"
     if isinstance(value, NoiseModel):
         shared = f", shared over {' × '.join(str(n + 1) for n in value.extent)} pixels" if value.correlated else ""
         levels = " / ".join(f"{sigma:.3g}" for sigma in value.sigma)

@@ -90,7 +90,7 @@ def test_in_no_time_at_all(clean):
 
 
 def test_in_no_time_each_image_has_its_own_brightness():
-    model = Denoiser(Config(minutes=0)).take_pretrained([NOISY, 100 * NOISY])
+    model = Denoiser(Config(minutes=0)).use_pretrained([NOISY, 100 * NOISY])
     bright = model.denoise(100 * NOISY)
     np.testing.assert_allclose(bright / 100, model.denoise(NOISY), rtol=0, atol=0.05)
 
@@ -132,23 +132,23 @@ def test_no_time_is_not_enough_to_train():
 
 
 @pytest.mark.parametrize(
-    ("options", "warm"),
+    ("options", "pretrained"),
     [
         ({}, True),
         ({"sigma": 25.0}, True),
-        ({"noise_model": "none"}, True),
-        ({"invariance": "whole"}, False),
+        ({"method": "projected"}, True),
+        ({"method": "noise2same"}, False),
         ({"from_scratch": True}, False),
         ({"lambda_inv": 2.0}, False),
         ({"method": "noise2void"}, False),
         ({"features": 8}, False),
     ],
 )
-def test_who_begins_with_it(options, warm):
+def test_who_begins_with_it(options, pretrained):
     told = []
-    model = Denoiser(Config(steps=1, **options)).fit(NOISY, progress=False, say=told.append)
-    assert model.summary["warm"] == warm
-    assert ("beginning with a trained network" if warm else "from scratch") in told[0]
+    model = Denoiser(Config.of(steps=1, **options)).fit(NOISY, progress=False, say=told.append)
+    assert model.summary["pretrained"] == pretrained
+    assert ("Training from the pretrained network" if pretrained else "Training from scratch") in told[2]
 
 
 @pytest.mark.parametrize(
@@ -169,5 +169,5 @@ def test_training_further_does_not_make_it_worse():
     model = Denoiser(Config(steps=150, features=8)).fit(NOISY, progress=False)
     before = psnr(clean, model.denoise(NOISY), data_range=255)
     model.fit(NOISY, resume=True, progress=False)
-    assert model.summary["warm"]
+    assert model.plan.start.value == "model" and model.plan.recipe().pretrained
     assert psnr(clean, model.denoise(NOISY), data_range=255) > before - 0.1

@@ -8,10 +8,11 @@ import pytest
 import torch
 
 from noise2same.config import Config
-from noise2same.methods.base import Facts
+from noise2same.methods import Architecture, DataProfile, settings_of
 from noise2same.methods.laine import Laine
 from noise2same.networks.blindspot import BlindSpot
 from noise2same.networks.unet import UNet
+from noise2same.noise.model import NoiseModel
 
 
 def unet(dims, levels, **kind):
@@ -19,8 +20,9 @@ def unet(dims, levels, **kind):
 
 
 def laine(dims, levels):
-    config = Config(method="laine", noise_model="gaussian", sigma=1.0, features=4, levels=levels)
-    return Laine(config, Facts(dims, 1, sigma=(0.5,))).network()
+    settings = settings_of(Laine, Config.of(method="laine", noise_model="gaussian", sigma=1.0))
+    profile = DataProfile(dims, 1, NoiseModel.gaussian(0.5), level_given=True)
+    return Laine(settings, profile, Architecture(features=4, levels=levels)).network()
 
 
 CASES = {

@@ -21,7 +21,7 @@ def read(images) -> TrainingData:
 
 def levels(data: TrainingData) -> list[float]:
     """Standard deviation of the noise in each image, in its own units."""
-    found, strengths = fingerprint(data, Config())
+    found, strengths, _ = fingerprint(data, Config())
     assert strengths is not None
     sigma = found.noise.sigma[0]
     return [sigma * strength**0.5 for strength in strengths]

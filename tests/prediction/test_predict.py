@@ -199,14 +199,14 @@ class Spy:
 @pytest.mark.parametrize("tall", [1, 3])
 @pytest.mark.parametrize(("chunks", "normalization"), [((8, 64, 64), UNIT), ((1, 320, 256), UNIT), ((8, 64, 64), None)])
 def test_memory_is_bounded_in_3d_and_each_chunk_is_written_once(chunks, normalization, tall, monkeypatch):
-    monkeypatch.setattr("noise2same.prediction.predict.NETWORK_MEMORY", {3: 4 * 100 * 64 * 48 * 48})
     monkeypatch.setattr("noise2same.prediction.predict.REGION_MEMORY", 4 * 64 * 128 * 128)
     monkeypatch.setattr("noise2same.prediction.predict.MEASURED_PIXELS", 2**17)
     network = Copy()
     network.multiple, network.reach = (4, 4, 4), (6, 6, 6)
     image = Spy(RNG.integers(0, 60_000, (40, 320, 256 * tall)).astype(np.uint16), chunks)
     out = Spy(np.zeros_like(image.array), chunks)
-    predict(network, image, "ZYX", out, normalization=normalization)
+    memory = 4 * network.values_per_pixel * 64 * 48 * 48
+    predict(network, image, "ZYX", out, normalization=normalization, memory=memory)
     assert np.array_equal(out.array, image.array)
     assert (out.written == 1).all()
     assert image.largest <= 64 * 48 * 48

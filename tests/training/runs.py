@@ -6,19 +6,20 @@ import torch
 
 from noise2same.config import Config
 from noise2same.data.patches import Patches
-from noise2same.methods import Facts
-from noise2same.methods.noise2same import Noise2Same
+from noise2same.methods import DataProfile, settings_of
+from noise2same.methods.projected import Projected
 from noise2same.networks.unet import UNet
+from noise2same.noise.model import NoiseModel
 from noise2same.plan import Recipe
 from noise2same.training import loop
 
 CPU = torch.device("cpu")
-FACTS = Facts(2, 1, sigma=(0.5,))
+PROFILE = DataProfile(2, 1, NoiseModel.gaussian(0.5))
 
 
-def method_of(kind=Noise2Same, **settings):
+def method_of(kind=Projected, **options):
     """A method for grey 2D images."""
-    return kind(Config(**settings), FACTS)
+    return kind(settings_of(kind, Config.of(method=kind.name, **options)), PROFILE)
 
 
 def run(method=None, *, held_out=None, recipe=None, **options):

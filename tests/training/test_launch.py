@@ -43,7 +43,7 @@ def test_two_processes_train_one_model():
     out, err = process.communicate(timeout=150)
     assert process.returncode == 0, err
     assert json.loads(out)["training"]["steps"] == 6
-    assert err.count("Training on") == err.count("Model written") == 1 and "Traceback" not in err
+    assert err.count("Training from scratch") == err.count("Model written") == 1 and "Traceback" not in err
     assert names() == ["in.npy", "m.safetensors"]
     assert Denoiser.load("m.safetensors").summary["steps"] == 6
 
@@ -73,9 +73,8 @@ def test_ctrl_c_keeps_what_all_have_learned():
 WORKER = """
 import json, os, torch
 from noise2same.data.patches import Patches
-from noise2same.methods import Facts
-from noise2same.methods.noise2same import Noise2Same
-from noise2same.config import Config
+from noise2same.methods import DataProfile
+from noise2same.methods.projected import Projected, ProjectedSettings
 from noise2same.networks.unet import UNet
 from noise2same.noise.model import NoiseModel
 from noise2same.plan import Recipe
@@ -84,7 +83,7 @@ from noise2same.training.held_out import HeldOutSure
 
 rank, seen = int(os.environ["RANK"]), []
 
-class Looking(Noise2Same):
+class Looking(Projected):
     def __call__(self, network, batch, generator):
         seen.append(float(batch.x.sum()))
         return super().__call__(network, batch, generator)
@@ -93,11 +92,12 @@ torch.manual_seed(rank)  # other weights to start with
 network = UNet(2, 1, features=4, levels=2, block="plain")
 image = torch.randn(1, 1, 64, 64, generator=torch.Generator().manual_seed(1))
 patches = Patches([image], patch=(16, 16), batch=2)
-held_out = HeldOutSure(patches, NoiseModel.gaussian(0.5), 0)
+noise = NoiseModel.gaussian(0.5)
+held_out = HeldOutSure(patches, noise, 0)
+method = Looking(ProjectedSettings(), DataProfile(2, 1, noise))
 steps = []
 outcome = loop.fit(
-    network, Looking(Config(), Facts(2, 1, sigma=(0.5,))), patches, Recipe(steps=50), held_out=held_out,
-    device=torch.device("cpu"), checkpoint=None,
+    network, method, patches, Recipe(steps=50), held_out=held_out, device=torch.device("cpu"), checkpoint=None,
     on_step=lambda state: steps.append(state.step) or state.step == 8,
 )
 torch.save(network.state_dict(), f"weights{rank}.pt")
@@ -155,7 +155,8 @@ def test_no_worker_ends_or_deletes_anything_before_the_model_is_safe(diverges):
     """torchrun ends all workers as soon as one has failed, also one that is just saving the model."""
     Path("slow.py").write_text(SLOW.replace("DIVERGES", str(diverges)))
     torchrun = ("-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2", "slow.py")
-    process = start("train", "in.npy", "-m", "m.safetensors", *TINY, "--steps", 6, program=torchrun)
+    task = ("train", "in.npy", "-m", "m.safetensors", "--method", "noise2same", *TINY, "--steps", 6)
+    process = start(*task, program=torchrun)
     _, err = process.communicate(timeout=150)
     assert (process.returncode != 0) == diverges, err
     assert Denoiser.load("m.safetensors").summary["steps"] == (2 if diverges else 6)

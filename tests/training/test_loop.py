@@ -10,12 +10,12 @@ import warnings
 import numpy as np
 import pytest
 import torch
-from runs import FACTS, method_of, run, same
+from runs import PROFILE, method_of, run, same
 from torch import nn
 
 from noise2same import Config, Denoiser
 from noise2same.errors import InputError
-from noise2same.methods.noise2same import Noise2Same
+from noise2same.methods.projected import Projected, ProjectedSettings
 from noise2same.noise.model import NoiseModel
 from noise2same.plan import Recipe
 from noise2same.training import loop
@@ -23,11 +23,11 @@ from noise2same.training.early_stopping import FIRST_CHECK_STEP
 from noise2same.training.held_out import HeldOutSure
 
 
-class Interrupting(Noise2Same):
+class Interrupting(Projected):
     """Sends this process a signal at a given step, as a user would with Ctrl-C or a cluster with SIGTERM."""
 
     def __init__(self, step, *numbers):
-        super().__init__(Config(), FACTS)
+        super().__init__(ProjectedSettings(), PROFILE)
         self.left, self.numbers = step, numbers
 
     def __call__(self, network, batch, generator):
@@ -60,7 +60,7 @@ def test_the_history_tells_how_it_went():
 
 
 def test_one_bright_patch_does_not_ruin_what_was_learned():
-    class Bright(Noise2Same):
+    class Bright(Projected):
         """The loss of one step is a million times that of the others."""
 
         left = 10
@@ -72,7 +72,7 @@ def test_one_bright_patch_does_not_ruin_what_was_learned():
 
     def changed_by(clip):
         recipe = Recipe(steps=14, ema=0.0, clip=clip)
-        (plain, _), (spoilt, _) = (run(method_of(kind), recipe=recipe) for kind in (Noise2Same, Bright))
+        (plain, _), (spoilt, _) = (run(method_of(kind), recipe=recipe) for kind in (Projected, Bright))
         names = [name for name in plain if name.endswith("weight")]
         return float(sum((plain[name] - spoilt[name]).abs().sum() for name in names))
 
@@ -297,7 +297,7 @@ def test_a_checkpoint_that_is_not_finite_is_refused(tmp_path, monkeypatch):
 
 
 def test_lack_of_memory_is_one_sentence():
-    class Greedy(Noise2Same):
+    class Greedy(Projected):
         def __call__(self, *arguments):
             raise torch.OutOfMemoryError("no memory left")
 
@@ -308,11 +308,11 @@ def test_lack_of_memory_is_one_sentence():
 # divergence
 
 
-class Diverging(Noise2Same):
+class Diverging(Projected):
     """The loss, or its gradient alone, is not a number at a given step."""
 
     def __init__(self, step, *, silent=False):
-        super().__init__(Config(), FACTS)
+        super().__init__(ProjectedSettings(), PROFILE)
         self.left, self.silent = step, silent
 
     def __call__(self, network, batch, generator):

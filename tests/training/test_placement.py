@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import pytest
 import torch
-from runs import CPU, FACTS, method_of, run
+from runs import CPU, method_of, run
 
-from noise2same.config import Config
 from noise2same.methods.laine import Laine
 from noise2same.methods.masked import Noise2Self
 from noise2same.methods.noise2same import Noise2Same
+from noise2same.methods.projected import Projected
+from noise2same.methods.sure import Sure
 from noise2same.training.placement import precision_for
 
 CUDA = torch.device("cuda")
@@ -33,10 +32,8 @@ def test_the_choice_of_precision(device, capability, full_precision, expected):
 
 
 def test_losses_of_finite_differences_and_inverses_need_full_precision():
-    known = replace(FACTS, kind="gaussian", usable=True)
-    assert Noise2Same(Config(), known).full_precision
-    assert not method_of(Noise2Same).full_precision and not method_of(Noise2Self, method="noise2self").full_precision
-    assert Laine(Config(method="laine"), FACTS).full_precision
+    assert method_of(Sure).full_precision and method_of(Laine).full_precision
+    assert not any(method_of(kind).full_precision for kind in (Noise2Same, Projected, Noise2Self))
 
 
 def test_a_run_computes_its_loss_in_32_bits_on_a_cpu():

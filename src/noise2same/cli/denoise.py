@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -60,30 +61,16 @@ def denoise(
     denoiser, plan = _denoiser(model, training, run)
     keep = outputs[0].with_name(f"{io.stem(outputs[0])}.unfinished.safetensors")
     with made_folder(outputs[0].parent), DenoisingBar(len(files)) as bar:
-
-        def show(result: Result) -> None:
-            bar.next()
-            _show(result)
-
-        job = pipeline.check(files, outputs, reports, axes=axes, dtype=dtype, denoiser=denoiser)
-        results = pipeline.run(
-            job,
-            denoiser,
-            plan=plan,
-            keep=keep,
-            resume=run.resume,
-            log=run.log,
-            tta=tta,
-            verdict=verdict,
-            device=run.device,
-            progress=True,
-            listener=pipeline.Listener(say=tell, on_block=bar, on_result=show),
-        )
-    failed = sum(bool(result.error) for result in results)
+        options: dict[str, Any] = {"axes": axes, "dtype": dtype, "tta": tta, "verdict": verdict}
+        job = pipeline.check(files, outputs, reports, denoiser=denoiser, **options)
+        listener = pipeline.Listener(say=tell, on_block=bar, on_result=partial(_show, bar))
+        options = {"plan": plan, "resume": run.resume, "log": run.log, "device": run.device, "progress": True}
+        results = pipeline.run(job, denoiser, keep=keep, listener=listener, **options)
     if as_json:
         written = [str(result.item.output) for result in results if not result.error]
         figures = [result.figures() for result in results]
         print_json({"outputs": written, "results": figures, "training": denoiser.summary})
+    failed = sum(bool(result.error) for result in results)
     if failed:
         tell(f"{failed} of {len(results)} images could not be denoised.")
         raise typer.Exit(1 if failed < len(results) else 2)
@@ -108,8 +95,9 @@ def _denoiser(model: Path | None, training: TrainingOptions, run: RunOptions) ->
     return denoiser, plan
 
 
-def _show(result: Result) -> None:
-    """Say in a line or two what came out for an image."""
+def _show(bar: DenoisingBar, result: Result) -> None:
+    """Say in a line or two what came out for an image, and go on to the next one."""
+    bar.next()
     if result.error:
         tell(result.error, "Error: ", "red")
         return

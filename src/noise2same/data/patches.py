@@ -16,7 +16,7 @@ TILE = {2: (512, 512), 3: (16, 128, 128)}
 """Largest part of an image that is looked at in one piece, ([Z,] Y, X)."""
 SMALLEST = 16
 BLOCK = 8
-"""Side of the blocks of pixels that are kept out of training: longer than most noise is shared by pixels."""
+"""Side of the blocks of pixels that are kept out of training: longer than the noise of most images is correlated."""
 
 
 class Batch(NamedTuple):
@@ -59,7 +59,7 @@ class Patches:
     strengths : sequence of float, optional
         Variance of the noise in each image as a share of what is usual.
     held : float
-        Share of the pixels to keep out of training, so that the noise of some is never learned by heart; nothing, if
+        Share of the pixels to keep out of training, so that a network cannot overfit the noise of all; none, if
         the images are too small. They are blocks of `BLOCK` pixels a side, and are still seen as neighbours of others.
     seed : int
         Of these blocks.

@@ -48,7 +48,7 @@ FEW = 4  # kinds of file that a message lists
 
 
 def suffix(path: Path) -> str:
-    """The end of a name that tells its format: '.fits.gz' of 'a.fits.gz', and '.czi' of 'b.CZI'."""
+    """The end of a name that says its format: '.fits.gz' of 'a.fits.gz', and '.czi' of 'b.CZI'."""
     *_, inner, last = ["", "", *(part.lower() for part in path.suffixes)]
     return inner + last if last in _PACKED and re.fullmatch(r"\.[a-z][a-z0-9]*", inner) else last
 

@@ -21,7 +21,7 @@ _ORIENTATION = 274  # EXIF tag; from 5 on, height and width change places
 
 def read(path: Path) -> Image:
     content = path.read_bytes()
-    if not content.startswith(b"\xff\xd8"):  # a picture of another kind under this name: only its pixels tell
+    if not content.startswith(b"\xff\xd8"):  # a picture of another kind under this name: only its pixels show it
         data = _decode(path)
         return Image(data, "YXC"[: data.ndim], path=path)
     _check_complete(content)

@@ -159,7 +159,7 @@ def _fit_elements(pixels: minidom.Element, sizes: dict[str, int], samples: int) 
     for node in misfits:
         _remove(node)
     channels = _children(pixels, "Channel")
-    if samples > 1 and not channels:  # the only place that tells of samples
+    if samples > 1 and not channels:  # the only place that counts samples
         channels = [_insert(pixels, "Channel", ID=f"Channel:0:{index}") for index in range(sizes["C"])]
     if max(samples, samples_before) > 1:
         for channel in channels:

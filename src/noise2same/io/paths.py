@@ -36,7 +36,7 @@ def _expand(path: Path) -> list[Path]:
         return [path]
     if glob.has_magic(str(path)):
         matches = map(Path, glob.glob(str(path), recursive=True))
-        # only known suffixes are told of: it may match anything, such as the pieces of a Zarr folder
+        # only known suffixes are reported: it may match anything, such as the pieces of a Zarr folder
         return _images(path, matches, f"The pattern '{path}' matches no image", known=True)
     raise InputError(f"{path} does not exist; check its name and folder.")
 

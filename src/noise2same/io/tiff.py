@@ -125,7 +125,7 @@ def _metadata(
     tif: tifffile.TiffFile, series: tifffile.TiffPageSeries
 ) -> tuple[str, dict[str, tuple[float, str]], tuple[dict[str, float], str] | None]:
     """Axes ('' if unknown), sizes with their units as the file has them, and the same from a file of our own."""
-    # S is tifffile's letter for the samples of a colour pixel; with C beside it, there is no telling what is what
+    # S is tifffile's letter for the samples of a colour pixel; with C beside it, it is not clear which is which
     axes = "" if {"S", "C"} <= set(series.axes) else series.axes.replace("S", "C")
     if not set(axes) <= set("TCZYX"):
         axes = ""
@@ -239,7 +239,7 @@ def _flavour(path: Path, like: Image, dtype: np.dtype[Any]) -> str:
     colour = like.axes.endswith("YXC")
     axes = like.axes[:-1] if colour else like.axes
     single = any(size == 1 for letter, size in zip(like.axes, like.shape, strict=True) if letter not in "YX")
-    # both forget axes of length one when read again; neither knows samples
+    # both forget axes of length one when read again; neither has samples
     if wanted == "plain" or single or not axes.endswith("YX") or "S" in axes or (colour and like.shape[-1] != 3):
         return "plain"
     size = int(np.prod(like.shape)) * dtype.itemsize

@@ -1,4 +1,4 @@
-"""What a method is: a small class that turns (network, batch) into named loss terms."""
+"""What a method is: a small class that computes named loss terms from a network and a batch."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from noise2same.noise.model import NoiseModel
 
 @dataclass(frozen=True)
 class DataProfile:
-    """What a method is told of the training images; intensities are normalized."""
+    """What a method is given about the training images; intensities are normalized."""
 
     dims: int
     channels: int
@@ -110,14 +110,12 @@ class Method(Algorithm):
 
     def network(self) -> nn.Module:
         """Untrained network for these settings and images; what its forward returns is the denoised image."""
+        return self.unet(block=self.architecture.block)
+
+    def unet(self, **options: Any) -> UNet:
+        """U-Net of the given size for these images; `options` are those of `UNet`."""
         size = self.architecture
-        return UNet(
-            self.profile.dims,
-            self.profile.channels,
-            features=size.features,
-            levels=size.levels,
-            block=size.block,
-        )
+        return UNet(self.profile.dims, self.profile.channels, features=size.features, levels=size.levels, **options)
 
     def __call__(self, network: nn.Module, batch: Batch, generator: torch.Generator) -> dict[str, Tensor]:
         """Loss terms of one batch by name; their sum is the loss."""

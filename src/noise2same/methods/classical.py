@@ -116,7 +116,7 @@ class BM3D(ByChannel):
 
 @cache
 def libraries() -> tuple[ModuleType, ModuleType]:
-    """The packages bm3d and bm4d; their licence is told the first time."""
+    """The packages bm3d and bm4d; a warning states their licence the first time."""
     try:
         import bm3d
         import bm4d

@@ -41,7 +41,7 @@ class Laine(Method):
     r"""High-quality self-supervised deep image denoising (Laine et al., NeurIPS 2019).
 
     A `BlindSpot` network sees all pixels but x itself, and predicts mean :math:`\mu` and covariance
-    :math:`\Sigma_x=A^TA`, with A upper triangular, of the clean pixel's C channels. The noise model turns them into the
+    :math:`\Sigma_x=A^TA`, with A upper triangular, of the clean pixel's C channels. The noise model makes of them the
     distribution of the noisy pixel, whose negative log likelihood is the loss, and into the mean of the clean pixel
     when x is known too, which is the prediction.
 
@@ -63,7 +63,7 @@ class Laine(Method):
         -\log\big(\alpha u+(1-\alpha)\mathcal N\big), \qquad
         \frac{\alpha u\,\mu+(1-\alpha)\mathcal N\,x}{\alpha u+(1-\alpha)\mathcal N}
 
-    :math:`\sigma`, g or :math:`\alpha` is learned along with the network where the user does not tell it. Learned
+    :math:`\sigma`, g or :math:`\alpha` is learned along with the network where the user does not give it. Learned
     :math:`\sigma` and g start from the estimate of the noise, because they hardly rise from far below, where
     :math:`\Sigma_x` has taken the noise for signal. The paper's reward of :math:`0.1\sigma` made no
     difference in short runs.
@@ -143,7 +143,7 @@ class Noise(nn.Module):
         return level + (-(-level).expm1()).log()
 
     def prior(self, x: Tensor) -> tuple[Tensor, Tensor]:
-        """What the surroundings tell of a pixel: (B, C, [Z,] Y, X) -> μ of that shape, and the C(C+1)/2 values of A.
+        """What the surroundings predict of a pixel: (B, C, [Z,] Y, X) -> μ of that shape, and the C(C+1)/2 values of A.
 
         A is upper triangular, its values are in the order A₁₁, A₁₂, ..., A₂₂, ... along the axis of the channels.
         """

@@ -11,7 +11,6 @@ from torch import Tensor, nn
 from noise2same.data.patches import Batch
 from noise2same.methods.base import Architecture, DataProfile, Method, Settings, mean_square
 from noise2same.methods.masking import FillName, fill_of, stratified
-from noise2same.networks.unet import UNet
 
 
 class MaskedSettings(Settings):
@@ -64,16 +63,7 @@ class Noise2Void2(Masked):
 
     def network(self) -> nn.Module:
         """U-Net with plain blocks, blur-pooling and no skip at the finest level."""
-        size = self.architecture
-        return UNet(
-            self.profile.dims,
-            self.profile.channels,
-            features=size.features,
-            levels=size.levels,
-            block="plain",
-            finest_skip=False,
-            blur_pool=True,
-        )
+        return self.unet(block="plain", finest_skip=False, blur_pool=True)
 
 
 class Noise2SelfSettings(MaskedSettings):

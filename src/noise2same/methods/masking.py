@@ -18,7 +18,7 @@ from torch.nn import functional
 Fill = Callable[[Tensor, Tensor, torch.Generator], Tensor]
 FillName = Literal["gaussian", "donut", "mean", "ups", "random"]
 LARGEST_SHARE = 0.2
-"""Of the pixels that are hidden, where neighbours are hidden with each pixel of J: the rest must tell what they are."""
+"""Of the pixels that are hidden, where neighbours are hidden with those of J: the rest must suffice to predict them."""
 
 
 def stratified(shape: Sequence[int], density: float, generator: torch.Generator) -> Tensor:

@@ -1,4 +1,4 @@
-"""The projected invariance term: of what masking changes, only what follows the masked pixels is paid for."""
+"""The projected invariance term: only the part of a change that follows the masked pixels' deviation is penalized."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from noise2same.methods.masking import FillName, draw_mask, fill_of, widened
 from noise2same.noise.sure import block_sums
 
 MAX_NOISE_SHARE = 0.97
-"""Largest share of the noise in the deviation of pixels from their prediction: neighbours never tell all."""
+"""Largest share of noise in the deviation of pixels from their prediction, which never has all of the signal."""
 POOLED_SHARE = 0.25
 """Weight of the whole channel's ratio of deviation to noise in that of one block, which has few pixels."""
 
@@ -33,10 +33,10 @@ class Projected(Method):
         + \frac{2}{|J|}\,\Big\langle f(x)_J - f(x_{J^c})_J,\; s\,\sigma^2 / E s^2\Big\rangle
         + \|f(x_{J^c})_J - x_J\|^2/|J|, \qquad s = x_J - f(x_{J^c})_J
 
-    Equation 6 of the paper pays for the whole difference :math:`d = f(x)_J - f(x_{J^c})_J`. Most of it has nothing to
+    Equation 6 of the paper penalizes the whole difference :math:`d = f(x)_J - f(x_{J^c})_J`. Most of it has nothing to
     do with the noise of the masked pixels. Here only the component of d along s counts, the deviation of the masked
     pixels from their prediction: it estimates twice the covariance of output and noise, if the output follows s
-    linearly. The last term is Noise2Self's loss (eq. 3), which teaches the network what neighbours tell of a pixel.
+    linearly. The last term is Noise2Self's loss (eq. 3): the network learns to predict a pixel from its neighbours.
 
     It needs the level of the noise, but not its kind. It is an estimate, no upper bound.
     """

@@ -17,7 +17,7 @@ class BlindSpot(nn.Module):
     """Network with a blind spot by construction (Laine et al., NeurIPS 2019), for images of any size.
 
     Along each spatial axis the image and its mirror image pass a `HalfPlane` network that looks towards lower indices
-    only. Its features, moved on by one pixel, know what lies strictly before that pixel; mirrored back, what lies
+    only. Its features, moved on by one pixel, depend on what lies strictly before that pixel; mirrored back, what lies
     strictly after it. The four half-planes, or six half-spaces in 3D, hold together every pixel but this one, and 1×1
     convolutions, which see no neighbours, merge their features.
 

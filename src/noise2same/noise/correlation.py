@@ -1,4 +1,4 @@
-"""Whether the noise of one pixel tells of its neighbour's: autocorrelation along each axis, from noisy images alone."""
+"""Whether neighbouring pixels share noise: its autocorrelation along each axis, from noisy images alone."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ class Correlation(NamedTuple):
     """Autocorrelation of the noise along the spatial axes ("Z", "Y", "X")."""
 
     lags: dict[str, tuple[float, ...]]
-    """At the lags 1, 2, ...; none where an axis is too short to tell."""
+    """At the lags 1, 2, ...; none where an axis is too short to measure."""
     extent: dict[str, int]
     """The largest lag at which noise is still correlated; 0 where it is independent."""
     strength: float
@@ -59,7 +59,7 @@ def correlation(volumes: Sequence[NDArray], line: Line, axes: str) -> Correlatio
 
     Fourth differences remove most of the image. They also remove most of a noise that is smooth, and change the rest.
     First differences do not, but leave more texture: they decide only if what they leave is equally strong in a quarter
-    of the blocks, as noise is, or is very correlated. In an axis that is found to be correlated, they tell how much.
+    of the blocks, as noise is, or is very correlated. In an axis that is found to be correlated, they measure how much.
 
     Parameters
     ----------

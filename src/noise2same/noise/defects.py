@@ -37,7 +37,7 @@ def examine(volumes: Sequence[NDArray]) -> Values:
 
     The lowest and the highest value and 0 are suspects if there are many more pixels of them than of the next values. A
     pixel's surroundings are the mean of those in 5×5 pixels that have no such value. How far those deviate from their
-    own surroundings, in the median at a brightness, tells what noise and texture can reach.
+    own surroundings, in the median at a brightness, shows what noise and texture can reach.
     """
     pixels = np.concatenate([volume[np.isfinite(volume)] for volume in volumes]).astype(np.float64)
     ends = pixels.min(), pixels.max()

@@ -1,4 +1,4 @@
-"""A diagnosis in plain words, for people who know their images but not statistics."""
+"""A diagnosis in plain words, for people who are not statisticians."""
 
 from __future__ import annotations
 

@@ -71,7 +71,7 @@ class Diagnosis:
     evidence: dict[str, float]
     """What kind and confidence rest on.
 
-    ``impulses`` and ``clipped`` are shares of pixels (see `values.Values`), ``step`` is that between grey values over
+    ``impulses`` and ``clipped`` are shares of pixels (see `defects.Values`), ``step`` is that between grey values over
     sigma, ``photon_step`` the same over a (1 where each photon is counted), ``slope_in_errors`` is a over its standard
     error, ``variation`` the change of the variance from the 5th to the 95th percentile of the image over its mean,
     ``read_out`` is b over the mean variance, ``error`` the relative standard error of the variance, ``misfit`` the

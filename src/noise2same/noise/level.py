@@ -93,7 +93,7 @@ def noise_level(image: ArrayLike) -> NoiseLevel:
     -------
     NoiseLevel
         Of variance and slope, the median over images; 0 if everything is constant. Planes under 8 pixels a side cannot
-        tell noise from signal and give their plain standard deviation, an upper bound. The slope is never negative.
+        separate noise from signal and give their plain standard deviation, an upper bound. The slope is never negative.
     """
     array = np.asarray(image)
     if not 2 <= array.ndim <= 5 or array.size == 0:
@@ -123,7 +123,7 @@ def measure(volumes: Sequence[NDArray[np.generic]]) -> Levels | None:
 
     Each XY plane is cut into overlapping blocks of 8×8 pixels, and each block is transformed to its frequencies
     :math:`(u, v)` by the discrete cosine transform. White noise is as strong at all of them, and independent from one
-    to the other; texture is strongest at the low ones. So the low ones, :math:`0 < u+v \le 6`, tell how flat a block
+    to the other; texture is strongest at the low ones. So the low ones, :math:`0 < u+v \le 6`, show how flat a block
     is, and the high ones, :math:`u+v \ge 10`, how strong the noise is, without choosing blocks where it happens to be
     weak (Ponomarenko et al. 2007). Flat blocks are mostly dark ones, where photon noise is weak: the blocks are first
     sorted by brightness into 8 levels of equal size, and the flattest 2 % of every level (12 blocks at least) are kept,

@@ -1,4 +1,4 @@
-r"""Stein's unbiased risk estimate (SURE): the error against clean images that nobody has, from noisy ones.
+r"""Stein's unbiased risk estimate (SURE): the error against unknown clean images, from noisy ones.
 
 .. math:: E\|f(x)-y\|^2 = E\|f(x)-x\|^2 - E\sigma_j^2 + 2\,Cov(f_j, x_j), \quad
           Cov(f_j, x_j) = E[\sigma_j^2\,\partial f_j/\partial x_j]
@@ -7,9 +7,9 @@ r"""Stein's unbiased risk estimate (SURE): the error against clean images that n
 pixel j. For noise whose variance grows with the intensity it holds to first order; for photons to second order, if the
 variance is that half-way between x and y (`midpoint_variance`).
 
-The derivative is measured: all pixels are changed a little, each up or down at random, so that what an output feels of
-other pixels than its own is zero on average. Noise that is correlated, with :math:`\rho_{jk}` between the pixels j and
-k, has
+The derivative is measured: all pixels are changed a little, each up or down at random, so that the effect on an
+output of other pixels than its own is zero on average. Noise that is correlated, with :math:`\rho_{jk}` between the
+pixels j and k, has
 
 .. math:: Cov(f_j, x_j) = E\Big[\sum_k \rho_{jk}\,\sigma_j\sigma_k\,\partial f_j/\partial x_k\Big] ,
 

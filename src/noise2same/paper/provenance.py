@@ -55,6 +55,6 @@ def commit() -> str:
 
 
 def cpu_name() -> str:
-    """The processor's own name, where Linux tells it."""
+    """The processor's own name, where Linux reports it."""
     lines = Path("/proc/cpuinfo").read_text().splitlines() if Path("/proc/cpuinfo").exists() else []
     return next((line.split(": ")[1] for line in lines if line.startswith("model name")), platform.processor())

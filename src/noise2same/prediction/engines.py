@@ -177,7 +177,7 @@ def openvino_core() -> Any:
 
 
 def import_openvino() -> Any:
-    """OpenVINO without its telemetry, which would tell Google Analytics of the import and write an ID to the home.
+    """OpenVINO without its telemetry, which would report the import to Google Analytics and write an ID to the home.
 
     OpenVINO has a stub for installations that lack the package `openvino_telemetry`. This process is made to lack it.
     """

@@ -186,7 +186,7 @@ def predict_whole(
 
 
 def report(on_block: OnBlock | None, done: int, total: int) -> None:
-    """Tell a listener how far the work is; raise `Cancelled` if it wants no more of it."""
+    """Report to a listener how far the work is; raise `Cancelled` if it asks to stop."""
     if on_block is not None and on_block(done, total):
         raise Cancelled(f"Denoising was cancelled after {done} of {total} blocks.")
 

@@ -100,7 +100,7 @@ class Rule:
         return Check(self.name, value, limits[0], word, sentence)
 
 
-# In the order in which they are told. Limits: docs/trust.md.
+# In the order in which a verdict lists them. Limits: docs/trust.md.
 GAIN = Rule(
     "improvement",
     higher_is_worse=False,

@@ -140,7 +140,7 @@ def recalibrate_variance(measured: Blocks) -> VarianceScale:
     In quiet blocks the residual is the noise without what the denoiser let through, which is as much as the covariance
     of output and noise if the denoiser is as good there as one can be. Lost texture makes the residual of a block
     stronger, never weaker, so blocks above the distribution of noise are left out. Where residual and diagnosis are far
-    apart, one of them is wrong and nothing tells which: their distance then is the error.
+    apart, one of them is wrong, but not known which: their distance then is the error.
     """
     quiet = measured[measured.quiet()]
     square = float(np.median(quiet.square)) / BLOCK_MEDIAN if len(quiet) else 0.0

@@ -36,7 +36,7 @@ class HeldOut(Protocol):
 
     @property
     def resolution(self) -> float:
-        """Errors below it cannot be told from each other; in squared normalized units."""
+        """Errors below it cannot be compared; in squared normalized units."""
 
     def error(self, network: nn.Module) -> float:
         """Mean squared error of a network against the clean images, in squared normalized units."""

@@ -1,4 +1,4 @@
-"""Several processes that train one network: starting them, and telling them apart."""
+"""Several processes that train one network: starting them, and which of them this one is."""
 
 from __future__ import annotations
 

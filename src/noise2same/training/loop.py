@@ -34,9 +34,9 @@ from noise2same.training.state import OnStep, TrainingState, wants_stop
 CHECKPOINT_SECONDS = 60.0
 """How much training a killed process can lose at most."""
 HISTORY_POINTS = 50
-"""Moments of a run that its history tells of."""
+"""Moments of a run that its history holds."""
 STEPS_BETWEEN_CHECKS = 50
-"""Steps after which the weights are at the latest looked at for NaN and infinite numbers, and copied if good."""
+"""Steps after which the weights are checked for NaN and infinite numbers at the latest, and copied if good."""
 TERM_MEMORY = 0.05
 """Weight of the last step in the averages of the loss terms."""
 
@@ -83,8 +83,8 @@ def fit(
 ) -> Outcome:
     """Train a network in place.
 
-    It ends with the best weights it had, as far as `held_out` can tell. When the loss or a weight is NaN or infinite,
-    training ends; the network then has the last weights that were good, and the checkpoint is one from before.
+    It ends with the best weights it had, as far as `held_out` can measure. When the loss or a weight is NaN or
+    infinite, training ends. The network then has the last weights that were good, and the checkpoint is an earlier one.
 
     Under torchrun (`training.launch`) all processes train one network, each on patches of its own. The first one
     decides, calls `on_step` and `on_point`, and writes files. All return the same outcome and have the same weights.
@@ -221,7 +221,7 @@ class _Run:
                 metrics.close()
 
     def finish(self) -> Outcome:
-        """Give the network the weights that predict best, and tell what was done."""
+        """Give the network the weights that predict best, and return what was done."""
         learned = self.good if self.diverged else self._learned()
         self.network.load_state_dict(learned.weights)
         self.network.eval()
@@ -263,7 +263,7 @@ class _Run:
         return detached
 
     def _after_step(self, checkpoint: Path | None, on_step: OnStep | None, on_point: OnPoint | None) -> bool:
-        """Look at the run, tell its listeners, and write its checkpoint; whether it has ended."""
+        """Look at the run, call its listeners, and write its checkpoint; whether it has ended."""
         self.elapsed = time.monotonic() - self.started
         share, interrupted = self._budget_used(), self.interrupt.requested  # a later signal is for the next step
         save = time.monotonic() - self.saved >= CHECKPOINT_SECONDS
@@ -317,7 +317,7 @@ class _Run:
         self.history.append(figures)
 
     def _state(self, share: float, progress: float) -> TrainingState:
-        """What a listener is told."""
+        """What a listener is given."""
         left = self.elapsed * max(0.0, self.early_stopping.end_share() / share - 1) if share > 0 else None
         return TrainingState(self.step, min(1.0, progress), self.elapsed, left, self._preview, dict(self.terms))
 

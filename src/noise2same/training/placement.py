@@ -148,7 +148,7 @@ def tf32_allowed() -> Iterator[None]:
 
 
 def _leave() -> None:
-    """Tell the other processes that this one ends, which a GPU's would miss."""
+    """Leave the group of processes, so that those on other GPUs do not wait for this one."""
     if distributed.is_initialized():
         distributed.destroy_process_group()
 

@@ -1,4 +1,4 @@
-"""What a training run tells those who watch it."""
+"""What a training run reports to its listeners after each step."""
 
 from __future__ import annotations
 

@@ -50,7 +50,7 @@ class Dataset:
 
 
 def folder(data: str | os.PathLike[str] | None, *parts: str, source: str) -> Path:
-    """The folder of a data set in that of all data, which is told or named by the environment."""
+    """The folder of a data set in that of all data, which is given or named by the environment."""
     root = data or os.environ.get(VARIABLE)
     if root is None:
         raise InputError(f"Where is the data? Name its folder with --data, or in the environment variable {VARIABLE}.")

@@ -22,7 +22,7 @@ STYLE: Any = {
     "savefig.facecolor": "white",
 }
 OURS, PAPERS, OTHERS = "#0072b2", "#e69f00", "#7f7f7f"
-"""Colours that the colour-blind tell apart (Okabe and Ito)."""
+"""Colours that the colour-blind can distinguish (Okabe and Ito)."""
 COLOURS = (OURS, "#d55e00", "#009e73", "#cc79a7", PAPERS, "#56b4e9")
 
 

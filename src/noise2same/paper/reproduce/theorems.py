@@ -30,7 +30,7 @@ def both_theorems(model: Denoiser, dataset: Dataset, *, sigma: float) -> dict[st
     def noise(image: Tensor, generator: torch.Generator) -> Tensor:
         return image + level * torch.randn(image.shape, generator=generator, device=image.device)
 
-    # normalised images have variance 1 in all, which is what Theorem 1 knows of the noise
+    # normalised images have variance 1 in all, which is all that Theorem 1 assumes of the noise
     first, second = (bound(f, y, noise, sigma=s, draws=DRAWS, subsets=SUBSETS) for s in (1.0, level))
     return {
         "error": second.left.value - level**2,
