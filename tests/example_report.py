@@ -39,7 +39,7 @@ def diagnosis(axes: str = "YX", **changes: Any) -> Diagnosis:
         "extent": dict.fromkeys(spatial, 0),
         "confidence": 0.93,
         "evidence": {"error": 0.01},
-        "usable": True,
+        "steady": True,
         "advice": "Nothing to do: this is the noise that Noise2Same assumes.",
     }
     return Diagnosis(**(facts | changes))

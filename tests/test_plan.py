@@ -37,7 +37,7 @@ SHARED = ((0.4,), (0.5, 0.2))
 @pytest.mark.parametrize(
     ("image", "options", "method", "because"),
     [
-        (found(), {}, "sure", "gaussian, equally strong"),
+        (found(), {}, "sure", "gaussian and equally strong"),
         (found("clipped"), {}, "sure", "clipped"),
         (found(correlation=SHARED), {}, "sure", "equally strong"),
         (found("poisson", steady=False), {}, "projected", "grows with the brightness"),

@@ -39,7 +39,7 @@ def plan(
     100
     """
     config = Config.of(**options)
-    methods.check_target(methods.candidates(config)[0], given=target is not None)
+    methods.check_target(config, given=target is not None)
     opened = io.open_images(images, axes)
     targets = None if target is None else io.open_pairs(opened, target, axes)
     found, *_ = fingerprint(read_training_data(opened, targets, normalization=config.normalization), config)

@@ -150,7 +150,7 @@ class Denoiser:
         from noise2same.training.progress import ProgressBar
         from noise2same.training.state import to_all
 
-        methods.check_target(self.method, given=target is not None)
+        methods.check_target(self.config, given=target is not None)
         opened = io.open_images(images, axes)
         targets = None if target is None else io.open_pairs(opened, target, axes)
         before = self.normalization, self.blend
@@ -353,9 +353,14 @@ class Denoiser:
         if self.network is not None:
             self.check_fits(noisy)
         assessment = assess(noisy, None, self, tta=None if self.network is None else self.uses_tta(noisy))
-        settings = self.config.model_dump(mode="json")
-        write_report(path, assessment, settings=settings, training=self.summary, truth=known)
+        write_report(path, assessment, settings=self.describe(), training=self.summary, truth=known)
         return assessment.verdict
+
+    def describe(self) -> dict[str, Any]:
+        """What a report says of the model: the decisions of its plan with their reasons, or else its settings."""
+        if self.plan is None:
+            return self.config.model_dump(mode="json")
+        return {name: f"{value} ({reason})" for name, value, reason in self.plan.rows()}
 
     def save(self, path: str | os.PathLike[str]) -> Path:
         """Write the model to one `.safetensors` file: weights, and in its header everything else."""

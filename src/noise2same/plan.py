@@ -397,7 +397,7 @@ def _choose_method(found: Fingerprint, config: Config) -> tuple[type[Algorithm],
         return Sure, "noise_model was set"
     against = _why_not_sure(found)
     if against is None:
-        return Sure, f"the noise is {found.noise.kind}, equally strong everywhere, and its level was measured well"
+        return Sure, f"the noise is {found.noise.kind} and equally strong in dark and bright places"
     if Projected in able:
         return Projected, against
     return Sure, f"{' and '.join(asked)} was set"

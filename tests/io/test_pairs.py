@@ -66,7 +66,7 @@ def test_a_partner_missing_left_over_or_of_another_shape_is_named(run: Run, chan
     ("arguments", "words"),
     [
         (["--method", "noise2true"], ["noise2true learns from", "--target"]),
-        (["--target", "clean"], ["noise2same learns from", "leave out the targets"]),
+        (["--target", "clean"], ["auto learns from", "leave out the targets"]),
         (["--method", "noise2tru"], ["did you mean noise2true"]),
         (["--method", "nlm"], ["nlm is not trained"]),
     ],

@@ -14,7 +14,7 @@ from skimage import data
 
 from noise2same import Config, Denoiser
 from noise2same.errors import InputError
-from noise2same.networks import pretrained as starter
+from noise2same.networks.pretrained import load_pretrained
 from noise2same.noise.diagnose import Diagnosis
 from noise2same.noise.synthetic import gaussian, poisson_gaussian
 from noise2same.quality.checks import Check, Verdict, judge
@@ -39,7 +39,7 @@ def network(axes: str = "YX", channels: int = 1) -> Way:
     model = Denoiser(Config(normalization="image"))
     model.axes, model.channels = axes, channels
     model.network = model.new_network()
-    assert starter.begin(model.network)
+    assert load_pretrained(model.network)
     return lambda piece: model.denoise(piece, "CYX", dtype="float32", tta=False)
 
 

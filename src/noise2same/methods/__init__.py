@@ -119,17 +119,19 @@ def candidates(config: Config) -> list[type[Algorithm]]:
             settings_of(method, config)
             able.append(method)
         except InputError as error:
-            problems.append(error)
+            has_all = config.method_settings.keys() <= method.Settings.model_fields.keys()
+            problems.insert(0 if has_all else len(problems), error)
     if not able:
-        raise problems[-1]
+        raise problems[0]
     return able
 
 
-def check_target(method: type[Algorithm], *, given: bool) -> None:
-    """Raise InputError if a method is not trained, or needs a target and has none, or the other way round."""
+def check_target(config: Config, *, given: bool) -> None:
+    """Raise InputError if the method is not trained, or needs a target and has none, or the other way round."""
+    method, name = candidates(config)[0], config.method_name
     if not issubclass(method, Method):
-        raise InputError(f"{method.name} is not trained: denoise with it straight away.")
+        raise InputError(f"{name} is not trained: denoise with it straight away.")
     if method.supervised and not given:
-        raise InputError(f"{method.name} learns from {method.needs}: give the targets (noise2same train --target).")
+        raise InputError(f"{name} learns from {method.needs}: give the targets (noise2same train --target).")
     if given and not method.supervised:
-        raise InputError(f"{method.name} learns from {method.needs} alone: leave out the targets, or use noise2true.")
+        raise InputError(f"{name} learns from {method.needs} alone: leave out the targets, or use noise2true.")

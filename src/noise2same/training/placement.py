@@ -5,6 +5,7 @@ from __future__ import annotations
 import atexit
 import os
 import threading
+import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -19,6 +20,8 @@ from noise2same.methods import Method
 
 BFLOAT16_CAPABILITY = (8, 0)
 """NVIDIA's compute capability from which on bfloat16 is fast (Ampere)."""
+LEAVE_SECONDS = 0.1
+"""That gloo's threads are given to drop what they sent last; not measured, they need milliseconds."""
 _SETTING_UP = threading.Lock()
 """accelerate keeps its state in the class, for all threads of a process."""
 
@@ -148,8 +151,13 @@ def tf32_allowed() -> Iterator[None]:
 
 
 def _leave() -> None:
-    """Leave the group of processes, so that those on other GPUs do not wait for this one."""
+    """Tell the other processes that this one ends, which a GPU's would miss.
+
+    gloo's threads need Python's lock to drop the tensors of the last broadcast. One that asks for it while Python ends
+    aborts the process (pytorch/pytorch#179291), and DDP keeps these threads alive when the group is destroyed.
+    """
     if distributed.is_initialized():
+        time.sleep(LEAVE_SECONDS)  # lets go of the lock
         distributed.destroy_process_group()
 
 

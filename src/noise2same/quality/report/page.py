@@ -41,7 +41,6 @@ LABELS = {
     "fill_sigma": "standard deviation of the fill",
     "gain": "variance of the noise per intensity",
     "images": "training images",
-    "invariance": "form of the invariance term",
     "lambda_inv": "weight of the invariance term",
     "levels": "resolutions of the network",
     "mask_density": "share of masked pixels",
@@ -49,16 +48,12 @@ LABELS = {
     "noise2same": "version of noise2same",
     "noise_extent": "extent of correlated noise in pixels",
     "noise_model": "noise model",
+    "pretrained": "started from a pretrained network",
     "patch": "side of a patch in 2D",
     "patch_3d": "size of a patch in 3D",
-    "schedule": "learning-rate schedule",
     "separate_passes": "separate forward passes",
-    "settle": "share of the budget before batch norm is frozen",
     "sigma": "standard deviation of the noise",
-    "slope": "growth of the noise's variance with the intensity",
     "steps": "training steps",
-    "structure": "extent of correlated noise in pixels",
-    "warm": "started from a pretrained network",
 }
 """Words for the names of settings and of what training reports; other names are shown with spaces for underscores."""
 HALF_WIDTH = 768
