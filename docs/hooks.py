@@ -5,9 +5,12 @@ from __future__ import annotations
 import re
 from typing import Any
 
+import numpy as np
 from latex2mathml.converter import convert
 from pydantic.fields import FieldInfo
+from skimage import data
 
+from noise2same import plan
 from noise2same.config import PRESETS, Config
 from noise2same.methods import METHODS, SHARED_SETTINGS
 
@@ -17,11 +20,18 @@ def on_page_markdown(markdown: str, **_: Any) -> str:
 
     Called by MkDocs.
     """
-    for mark, table in (("<!-- settings -->", settings_table), ("<!-- method settings -->", method_settings_table)):
+    for mark, table in TABLES.items():
         if mark in markdown:
             markdown = markdown.replace(mark, table())
     markdown = re.sub(r"\$\$(.+?)\$\$", lambda found: displayed(found[1]), markdown, flags=re.DOTALL)
     return re.sub(r"(?<![`\w$])\$([^$`]+?)\$(?![\w$])", lambda found: inline(found[1]), markdown)
+
+
+def plan_table() -> str:
+    """What `noise2same plan` prints for a picture of a cell with photon noise."""
+    noisy = np.random.default_rng(0).poisson(data.cell() / 4).astype(np.uint16)
+    lines = ["| decision | value | because |", "|---|---|---|"]
+    return "\n".join(lines + [f"| {' | '.join(row)} |" for row in plan(noisy).rows()])
 
 
 def settings_table() -> str:
@@ -72,3 +82,11 @@ def displayed(formula: str) -> str:
 def inline(formula: str) -> str:
     """A formula within a sentence. A line that begins with <math> would be a paragraph of its own in Markdown."""
     return f"<span>{convert(formula)}</span>"
+
+
+TABLES = {
+    "<!-- plan -->": plan_table,
+    "<!-- settings -->": settings_table,
+    "<!-- method settings -->": method_settings_table,
+}
+"""What replaces each mark."""
