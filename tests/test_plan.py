@@ -225,8 +225,12 @@ def test_a_plan_survives_json_and_repeats_the_run(tmp_path):
     assert np.array_equal(again.denoise(noisy), first.denoise(noisy))
     edited = json.loads(path.read_text())
     edited["budget"] = {"value": {"steps": 2}, "reason": "edited"}
+    edited["normalization"] = {"value": "image", "reason": "edited"}
     path.write_text(json.dumps(edited))
-    assert n2s.train(noisy, "YXC", plan=Plan.read(path), progress=False).summary["steps"] == 2
+    other = n2s.train(noisy, "YXC", plan=Plan.read(path), progress=False)
+    assert other.summary["steps"] == 2
+    scaled = other.denoise(100 * noisy + 7)  # each image is normalized by its own statistics
+    np.testing.assert_allclose(scaled, 100 * other.denoise(noisy) + 7, rtol=1e-3)
 
 
 def test_a_plan_of_other_images_or_settings_is_refused(tmp_path):

@@ -88,7 +88,10 @@ class Config(BaseModel):
         int | None,
         Field(ge=1, description="Patches per step in 2D; in 3D, as many as have the same number of pixels."),
     ] = None
-    learning_rate: Annotated[float | None, Field(gt=0, lt=1, description="Adam's, at its highest.")] = None
+    learning_rate: Annotated[
+        float | None,
+        Field(gt=0, lt=1, description="Highest learning rate of the optimizer, Adam; the plan chooses one."),
+    ] = None
     normalization: Annotated[
         Literal["dataset", "image"],
         Field(description="Statistics of all training images, kept with the model, or of each image by itself."),

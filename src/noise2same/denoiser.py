@@ -156,7 +156,8 @@ class Denoiser:
         before = self.normalization, self.blend
         self._adopt(opened, resume)
         further = self.network is not None
-        data = read_training_data(opened, targets, normalization=self.config.normalization)
+        how = self.config.normalization if plan is None else plan.normalization.value
+        data = read_training_data(opened, targets, normalization=how)
         found, strengths, self.diagnosis = fingerprint(data, self.config)
         plan = make_plan(found, self.config, trained=further) if plan is None else plan
         plan.check_fits(found)
@@ -441,6 +442,7 @@ class Denoiser:
             assert issubclass(method, Classical), "a method that is trained has a network"
             classical = method(methods.settings_of(method, self.config), self.config.sigma)
             return predict_whole(classical.denoise, image.data, image.axes, out, on_block=on_block)
+        how = self.config.normalization if self.plan is None else self.plan.normalization.value
         where = pick(device)
         if self._prepared is None or self._prepared[0] != where:  # once for any number of images
             self._prepared = where, prepare_for_inference(self.network, where)
@@ -449,7 +451,7 @@ class Denoiser:
             image.data,
             image.axes,
             out,
-            normalization=self.normalization if self.config.normalization == "dataset" else None,
+            normalization=self.normalization if how == "dataset" else None,
             tta=self.uses_tta(image) if tta is None else tta,
             blend=self.blend,
             memory=None if self.plan is None else self.plan.block_memory.value,

@@ -16,7 +16,9 @@ from noise2same.methods.masking import FillName, fill_of, stratified
 class MaskedSettings(Settings):
     """Settings of the masked methods."""
 
-    mask_density: Annotated[float, Field(gt=0, le=0.5, description="Fraction of the pixels of a patch in J.")] = 0.1
+    mask_density: Annotated[
+        float, Field(gt=0, le=0.5, description="Fraction of the pixels of a patch that are masked.")
+    ] = 0.1
 
 
 class Masked(Method):
@@ -70,7 +72,9 @@ class Noise2SelfSettings(MaskedSettings):
     """Settings of `noise2self`."""
 
     fill: Annotated[FillName, Field(description="What replaces the masked pixels.")] = "random"
-    fill_sigma: Annotated[float, Field(gt=0, description="Of fill=gaussian, where the images have 1.")] = 0.2
+    fill_sigma: Annotated[
+        float, Field(gt=0, description="Standard deviation of fill=gaussian; that of the images is 1.")
+    ] = 0.2
 
 
 class Noise2Self(Masked):

@@ -27,8 +27,12 @@ class Noise2SameSettings(Settings):
         Field(description="Weight of the invariance term; 2 is Theorem 1; auto is Theorem 2's 2σ, at most 2."),
     ] = "auto"
     fill: Annotated[FillName, Field(description="What replaces the masked pixels.")] = "donut"
-    fill_sigma: Annotated[float, Field(gt=0, description="Of fill=gaussian, where the images have 1.")] = 0.2
-    mask_density: Annotated[float, Field(gt=0, le=0.5, description="Fraction of the pixels of a patch in J.")] = 0.1
+    fill_sigma: Annotated[
+        float, Field(gt=0, description="Standard deviation of fill=gaussian; that of the images is 1.")
+    ] = 0.2
+    mask_density: Annotated[
+        float, Field(gt=0, le=0.5, description="Fraction of the pixels of a patch that are masked.")
+    ] = 0.1
     separate_passes: Annotated[
         bool, Field(description="Two forward passes with batch statistics of their own, instead of one.")
     ] = False

@@ -23,7 +23,9 @@ class ProjectedSettings(Settings):
     """Settings of `projected`."""
 
     fill: Annotated[FillName, Field(description="What replaces the masked pixels.")] = "donut"
-    mask_density: Annotated[float, Field(gt=0, le=0.5, description="Fraction of the pixels of a patch in J.")] = 0.1
+    mask_density: Annotated[
+        float, Field(gt=0, le=0.5, description="Fraction of the pixels of a patch that are masked.")
+    ] = 0.1
 
 
 class Projected(Method):
