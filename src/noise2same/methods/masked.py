@@ -10,7 +10,7 @@ from torch import Tensor, nn
 
 from noise2same.data.patches import Batch
 from noise2same.methods.base import Architecture, DataProfile, Method, Settings, mean_square
-from noise2same.methods.masking import FillName, fill_of, stratified
+from noise2same.methods.masking import FillName, FillOption, fill_of, stratified
 
 
 class MaskedSettings(Settings):
@@ -71,7 +71,7 @@ class Noise2Void2(Masked):
 class Noise2SelfSettings(MaskedSettings):
     """Settings of `noise2self`."""
 
-    fill: Annotated[FillName, Field(description="What replaces the masked pixels.")] = "random"
+    fill: FillOption = "random"
     fill_sigma: Annotated[
         float, Field(gt=0, description="Standard deviation of fill=gaussian; that of the images is 1.")
     ] = 0.2

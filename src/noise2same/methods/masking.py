@@ -9,14 +9,20 @@ import math
 from collections.abc import Callable, Sequence
 from functools import partial
 from itertools import product
-from typing import Literal
+from typing import Annotated, Literal
 
 import torch
+from pydantic import Field
 from torch import Tensor
 from torch.nn import functional
 
 Fill = Callable[[Tensor, Tensor, torch.Generator], Tensor]
 FillName = Literal["gaussian", "donut", "mean", "ups", "random"]
+FillOption = Annotated[FillName, Field(description="What replaces the masked pixels.")]
+FillSigma = Annotated[
+    float, Field(gt=0, description="Standard deviation of fill=gaussian, where that of the images is 1.")
+]
+MaskDensity = Annotated[float, Field(gt=0, le=0.5, description="Fraction of the pixels of a patch that are masked.")]
 LARGEST_SHARE = 0.2
 """Of the pixels that are hidden, where neighbours are hidden with those of J: the rest must suffice to predict them."""
 

@@ -12,7 +12,7 @@ from noise2same.config import Config
 from noise2same.data.patches import Batch
 from noise2same.errors import InputError
 from noise2same.methods.base import Architecture, DataProfile, Method, Settings, channel_sums, mean_square
-from noise2same.methods.masking import FillName, draw_mask, fill_of
+from noise2same.methods.masking import FillOption, draw_mask, fill_of
 from noise2same.noise.model import NoiseModel
 
 LEAST_WEIGHT = 1e-3
@@ -26,7 +26,7 @@ class Noise2SameSettings(Settings):
         Literal["auto"] | Annotated[float, Field(gt=0)],
         Field(description="Weight of the invariance term; 2 is Theorem 1; auto is Theorem 2's 2σ, at most 2."),
     ] = "auto"
-    fill: Annotated[FillName, Field(description="What replaces the masked pixels.")] = "donut"
+    fill: FillOption = "donut"
     fill_sigma: Annotated[
         float, Field(gt=0, description="Standard deviation of fill=gaussian; that of the images is 1.")
     ] = 0.2

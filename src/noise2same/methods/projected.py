@@ -10,7 +10,7 @@ from torch import Tensor, nn
 
 from noise2same.data.patches import Batch
 from noise2same.methods.base import Architecture, DataProfile, Method, Settings, channel_sums, mean_square
-from noise2same.methods.masking import FillName, draw_mask, fill_of, widened
+from noise2same.methods.masking import FillOption, draw_mask, fill_of, widened
 from noise2same.noise.sure import block_sums
 
 MAX_NOISE_SHARE = 0.97
@@ -22,7 +22,7 @@ POOLED_SHARE = 0.25
 class ProjectedSettings(Settings):
     """Settings of `projected`."""
 
-    fill: Annotated[FillName, Field(description="What replaces the masked pixels.")] = "donut"
+    fill: FillOption = "donut"
     mask_density: Annotated[
         float, Field(gt=0, le=0.5, description="Fraction of the pixels of a patch that are masked.")
     ] = 0.1
