@@ -106,8 +106,8 @@ def test_a_method_of_another_package_comes_through_its_entry_point(tmp_path: Pat
     x = noisy(0)
     model = train(x, method="toy", level=0.1, steps=60, **SMALL)
     assert model.config.method_settings == {"level": 0.1}
-    with pytest.raises(InputError, match="levle: there is no such setting"):
-        train(x, method="toy", levle=0.1, **SMALL)
+    with pytest.raises(InputError, match="lvl: there is no such setting"):
+        train(x, method="toy", lvl=0.1, **SMALL)
     assert model.summary["terms"]["toy"] < 0.5
     assert model.blend[0] < 0.5  # it smooths everything away, so that most of the result is the input
     monkeypatch.delitem(sys.modules, "toy_denoiser")
