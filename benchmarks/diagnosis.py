@@ -83,7 +83,7 @@ INDEPENDENT: dict[str, list[Noise]] = {  # a smoothed impulse is no impulse any 
 
 
 def smoothed(clean: Image, noise: Noise, size: tuple[int, int], rng: np.random.Generator) -> Image:
-    """The noise averaged over neighbours, as strong as before."""
+    """The noise averaged over neighbors, as strong as before."""
     noisy = noise(clean, rng)
     if size == (1, 1):  # values at the ends of the range stay exactly there
         return noisy
@@ -128,7 +128,7 @@ def summary(data: str, kernel: str, results: list[tuple[bool, bool, Diagnosis]])
     kinds, correlations, found = zip(*results, strict=True)
     return {
         "noise": data,
-        "neighbours": kernel,
+        "neighbors": kernel,
         "images": len(found),
         "kind right": sum(kinds),
         "called correlated": sum(one.correlated for one in found),

@@ -64,7 +64,7 @@ def synthetic(images: list[Image], name: str) -> Iterator[Pair]:
 
 
 def correlated(images: list[Image], name: str) -> Iterator[Pair]:
-    """Noise of σ = 25 that neighbours along X share."""
+    """Noise of σ = 25 that neighbors along X share."""
     rng = np.random.default_rng(1)
     for clean in images:
         noise = gaussian_filter(rng.standard_normal(clean.shape), (0, 1))

@@ -348,7 +348,7 @@ def test_presets_are_filled_in_under_what_is_given():
     assert set(get_args(FillName)) == set(FILLS)
 
 
-def test_noise_that_neighbouring_pixels_share_is_removed_too():
+def test_noise_that_neighboring_pixels_share_is_removed_too():
     clean = data.coins()[:160, :160].astype(np.float32)
     white = np.random.default_rng(0).standard_normal(clean.shape)
     noisy = (clean + 25 * 3**0.5 * ndimage.uniform_filter1d(white, 3, mode="wrap")).astype(np.float32)

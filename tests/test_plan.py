@@ -116,7 +116,7 @@ def test_training_ends_early_only_where_the_error_can_be_estimated(image, option
     assert plan.early_stopping.value == stops and (plan.held_out.value > 0) == stops
 
 
-def test_neighbours_are_masked_together_by_the_projected_loss_alone_unless_told():
+def test_neighbors_are_masked_together_by_the_projected_loss_alone_unless_told():
     image = found("poisson", steady=False, correlation=SHARED)
     assert make_plan(image, Config()).noise_extent.value == (1, 2)
     assert make_plan(image, Config(method="noise2same")).noise_extent.value == ()

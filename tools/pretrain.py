@@ -88,7 +88,7 @@ def crops(picture: Image.Image, amount: int, rng: np.random.Generator, largest: 
 
 
 def detail(image: Array) -> float:
-    """Mean difference between neighbouring pixels."""
+    """Mean difference between neighboring pixels."""
     return float(np.abs(np.diff(image, axis=0)).mean())
 
 

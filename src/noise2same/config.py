@@ -68,7 +68,7 @@ class Config(BaseModel):
     noise_extent: Annotated[
         Literal["auto"] | tuple[Annotated[int, Field(ge=0)], ...],
         Field(
-            description="Over how many pixels along [Z,] Y and X neighbours share noise, which are then masked "
+            description="Over how many pixels along [Z,] Y and X neighbors share noise, which are then masked "
             "together; auto: as measured in the images."
         ),
     ] = "auto"

@@ -53,7 +53,7 @@ def test_the_noise_counts_for_more_where_it_is_stronger():
 
 @pytest.fixture
 def deviations():
-    """Noise of the variance 0.25, what neighbours do not tell of the signal, of 0.09, and a J."""
+    """Noise of the variance 0.25, what neighbors do not tell of the signal, of 0.09, and a J."""
     generator, shape = torch.Generator().manual_seed(0), (16, 1, 64, 64)
     noise, unknown = (std * torch.randn(shape, generator=generator) for std in (0.5, 0.3))
     return noise, unknown, torch.rand(shape, generator=generator) < 0.1

@@ -63,12 +63,12 @@ def median(x: Tensor) -> Tensor:
 
 
 def donut(x: Tensor) -> Tensor:
-    """Mean of the eight neighbours, reflected at the border so that none is the pixel itself: J-invariant."""
+    """Mean of the eight neighbors, reflected at the border so that none is the pixel itself: J-invariant."""
     return (9 * functional.avg_pool2d(functional.pad(x, (1, 1, 1, 1), mode="reflect"), 3, 1) - x) / 8
 
 
 def partner(x: Tensor) -> Tensor:
-    """The horizontal neighbour in the same 2 × 2 block."""
+    """The horizontal neighbor in the same 2 × 2 block."""
     return x.unflatten(-1, (-1, 2)).flip(-1).flatten(-2)
 
 

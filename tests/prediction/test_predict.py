@@ -275,6 +275,6 @@ def test_tta_averages_a_network_that_knows_left_from_right(shape):
             return x.roll(1, -1)
 
     x = torch.randn(shape)
-    neighbours = sum(x.roll(shift, axis) for shift in (1, -1) for axis in (-1, -2)) / 4
-    torch.testing.assert_close(forward(Shift(), x, True), neighbours)
+    neighbors = sum(x.roll(shift, axis) for shift in (1, -1) for axis in (-1, -2)) / 4
+    torch.testing.assert_close(forward(Shift(), x, True), neighbors)
     torch.testing.assert_close(forward(Copy(), x, True), x)

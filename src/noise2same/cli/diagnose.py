@@ -81,7 +81,7 @@ def draw(diagnosis: Diagnosis, path: Path) -> None:
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
 
-    from noise2same.noise.correlation import NEIGHBOUR
+    from noise2same.noise.correlation import NEIGHBOR
 
     figure = Figure(figsize=(9, 3.6), layout="constrained", dpi=120)
     FigureCanvasAgg(figure)
@@ -100,7 +100,7 @@ def draw(diagnosis: Diagnosis, path: Path) -> None:
     for number, (axis, lags) in enumerate(diagnosis.correlation.items()):
         places = np.arange(1, len(lags) + 1) + width * (number - (len(lengths) - 1) / 2)
         right.bar(places, lags, width, label=f"along {axis}")
-    for limit in (-NEIGHBOUR, NEIGHBOUR):
+    for limit in (-NEIGHBOR, NEIGHBOR):
         right.axhline(limit, color="grey", linestyle=":", linewidth=1)
     right.set(title="correlated" if diagnosis.correlated else "independent", xlabel="distance of pixels")
     right.set(ylabel="correlation of their noise", ylim=(-0.4, 1), xticks=range(1, max([1, *lengths]) + 1))

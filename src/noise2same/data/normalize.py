@@ -66,7 +66,7 @@ class Normalization:
 
 
 def fill_invalid(image: NDArray) -> tuple[NDArray, NDArray[np.bool_] | None]:
-    """Replace each NaN or infinite pixel of (N, C, [Z,] Y, X) by its nearest finite neighbour in the same channel.
+    """Replace each NaN or infinite pixel of (N, C, [Z,] Y, X) by its nearest finite neighbor in the same channel.
 
     Returns the filled image and the mask of finite pixels, or the image itself and None where all are finite.
     """

@@ -31,7 +31,7 @@ class Batch(NamedTuple):
     held: Tensor | None = None
     """True on pixels that are kept out of training, and have a value; None where none is."""
     filled: Tensor | None = None
-    """True where a pixel was NaN or infinite, and has its neighbours' value instead; None where none was."""
+    """True where a pixel was NaN or infinite, and has its neighbors' value instead; None where none was."""
     strength: Tensor | None = None
     """Variance of the noise in each patch as a share of what is usual, (B, 1, 1, 1[, 1]); None where all are alike."""
 
@@ -60,7 +60,7 @@ class Patches:
         Variance of the noise in each image as a share of what is usual.
     held : float
         Share of the pixels to keep out of training, so that a network cannot overfit the noise of all; none, if
-        the images are too small. They are blocks of `BLOCK` pixels a side, and are still seen as neighbours of others.
+        the images are too small. They are blocks of `BLOCK` pixels a side, and are still seen as neighbors of others.
     seed : int
         Of these blocks.
     """

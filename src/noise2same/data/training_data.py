@@ -29,7 +29,7 @@ class TrainingData:
     raw: list[NDArray[Any]]
     """In the images' own units, with their NaN and infinite pixels."""
     images: list[NDArray[np.float32]]
-    """Normalized; pixels that were NaN or infinite have their neighbours' value."""
+    """Normalized; pixels that were NaN or infinite have their neighbors' value."""
     targets: list[NDArray[np.float32]] | None
     """What to predict from each image, in the same units; None where nothing but the noisy images is known."""
     valid: list[NDArray[np.bool_]] | None

@@ -28,7 +28,7 @@ class DataProfile:
     noise: NoiseModel = field(default_factory=NoiseModel)
     """The noise, as the plan takes it to be."""
     noise_extent: tuple[int, ...] = ()
-    """Over how many pixels along [Z,] Y, X neighbours share noise and are masked together; empty if they do not."""
+    """Over how many pixels along [Z,] Y, X neighbors share noise and are masked together; empty if they do not."""
     level_given: bool = False
     """Whether the user gave the level of the noise; if not, it was estimated."""
     low: float = -1.0

@@ -30,7 +30,7 @@ class LaineSettings(Settings):
 
     noise_model: Annotated[
         Literal["auto", "none", "gaussian", "poisson", "impulse"],
-        Field(description="Kind of the noise; auto and none predict from the neighbours alone."),
+        Field(description="Kind of the noise; auto and none predict from the neighbors alone."),
     ] = "auto"
     alpha: Annotated[
         float | None, Field(gt=0, lt=1, description="Part of the pixels replaced by impulse noise; learned if unknown.")
@@ -96,7 +96,7 @@ class Laine(Method):
     def __call__(self, network: nn.Module, batch: Batch, generator: torch.Generator) -> dict[str, Tensor]:
         """Term "blind", or "likelihood" of a noise model, of a batch of shape (B, C, [Z,] Y, X)."""
         x, valid = batch.x, batch.valid
-        # neighbours of a pixel that was filled with their values must not see themselves there
+        # neighbors of a pixel that was filled with their values must not see themselves there
         seen = x if batch.filled is None else x * ~batch.filled
         if not isinstance(network, Noise):
             return {"blind": mean_square(network(seen) - x, valid)}

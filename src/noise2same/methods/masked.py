@@ -49,7 +49,7 @@ class Noise2Void(Masked):
     """Noise2Void (Krull et al., CVPR 2019): masked training with uniform pixel selection in a window of 5 pixels."""
 
     name = "noise2void"
-    when = "a baseline; pixels are replaced by random neighbours"
+    when = "a baseline; pixels are replaced by random neighbors"
     fill = "ups"
 
 

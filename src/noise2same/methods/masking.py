@@ -24,7 +24,7 @@ FillSigma = Annotated[
 ]
 MaskDensity = Annotated[float, Field(gt=0, le=0.5, description="Fraction of the pixels of a patch that are masked.")]
 LARGEST_SHARE = 0.2
-"""Of the pixels that are hidden, where neighbours are hidden with those of J: the rest must suffice to predict them."""
+"""Of the pixels that are hidden, where neighbors are hidden with those of J: the rest must suffice to predict them."""
 
 
 def stratified(shape: Sequence[int], density: float, generator: torch.Generator) -> Tensor:
@@ -74,11 +74,11 @@ def draw_mask(
     x : Tensor, (B, C, [Z,] Y, X)
         Noisy patches.
     density : float
-        Expected fraction of the pixels in J; less where neighbours are hidden too.
+        Expected fraction of the pixels in J; less where neighbors are hidden too.
     extent : sequence of int
-        Over how many pixels along [Z,] Y, X neighbours share noise; empty or zeros if they do not.
+        Over how many pixels along [Z,] Y, X neighbors share noise; empty or zeros if they do not.
     fill : Fill
-        What replaces the pixels of J; neighbours that share noise are replaced by the mean of what is around them.
+        What replaces the pixels of J; neighbors that share noise are replaced by the mean of what is around them.
 
     Returns
     -------
@@ -115,9 +115,9 @@ def gaussian(x: Tensor, mask: Tensor, generator: torch.Generator, sigma: float =
 
 
 def donut(x: Tensor, mask: Tensor, generator: torch.Generator) -> Tensor:
-    """Replace J by the weighted mean of the 3×3 (3×3×3) neighbourhood without its centre, in each channel by itself.
+    """Replace J by the weighted mean of the 3×3 (3×3×3) neighborhood without its centre, in each channel by itself.
 
-    Direct neighbours weigh 1, diagonal ones ½; in 3D faces weigh 1, edges ½ and corners 0.
+    Direct neighbors weigh 1, diagonal ones ½; in 3D faces weigh 1, edges ½ and corners 0.
     """
     weights = [{1: 1.0, 2: 0.5}.get(sum(map(abs, offset)), 0.0) for offset in product((-1, 0, 1), repeat=x.ndim - 2)]
     return torch.where(mask, _weighted_mean(x, mask, weights, (3,) * (x.ndim - 2)), x)
@@ -132,8 +132,8 @@ def mean(x: Tensor, mask: Tensor, generator: torch.Generator) -> Tensor:
 def _weighted_mean(x: Tensor, mask: Tensor, weights: Sequence[float], window: Sequence[int]) -> Tensor:
     """Mean around each pixel with the weights of a window of this size, over the pixels that are not in J.
 
-    Were neighbours in J counted, each would hide a part of the other's noise in the fill, where a network finds it.
-    Where there is no other neighbour, it is 0.
+    Were neighbors in J counted, each would hide a part of the other's noise in the fill, where a network finds it.
+    Where there is no other neighbor, it is 0.
     """
     kernel = torch.tensor(weights, device=x.device, dtype=x.dtype).reshape(1, 1, *window)
     convolve = functional.conv2d if x.ndim == 4 else functional.conv3d

@@ -38,7 +38,7 @@ class Projected(Method):
     Equation 6 of the paper penalizes the whole difference :math:`d = f(x)_J - f(x_{J^c})_J`. Most of it has nothing to
     do with the noise of the masked pixels. Here only the component of d along s counts, the deviation of the masked
     pixels from their prediction: it estimates twice the covariance of output and noise, if the output follows s
-    linearly. The last term is Noise2Self's loss (eq. 3): the network learns to predict a pixel from its neighbours.
+    linearly. The last term is Noise2Self's loss (eq. 3): the network learns to predict a pixel from its neighbors.
 
     It needs the level of the noise, but not its kind. It is an estimate, no upper bound.
     """

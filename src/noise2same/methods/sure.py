@@ -31,7 +31,7 @@ class Sure(Method):
 
     but for a constant, this is the error against the clean image (equation 1 of the paper), where equation 6 has an
     upper bound of it. It holds for Gaussian noise of a known variance, and to second order for photon noise. The
-    derivatives are measured in a second pass, on x with a small random change. Noise that neighbours share is changed
+    derivatives are measured in a second pass, on x with a small random change. Noise that neighbors share is changed
     together (`noise.sure`).
     """
 

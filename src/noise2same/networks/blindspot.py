@@ -19,7 +19,7 @@ class BlindSpot(nn.Module):
     Along each spatial axis the image and its mirror image pass a `HalfPlane` network that looks towards lower indices
     only. Its features, moved on by one pixel, depend on what lies strictly before that pixel; mirrored back, what lies
     strictly after it. The four half-planes, or six half-spaces in 3D, hold together every pixel but this one, and 1×1
-    convolutions, which see no neighbours, merge their features.
+    convolutions, which see no neighbors, merge their features.
 
     In 2D one half-plane network serves all directions. In 3D one serves Y and X, and another Z, whose pixels are
     usually farther apart.

@@ -206,7 +206,7 @@ class Residual(nn.Module):
 
 
 class BlurPool(nn.Module):
-    """Halve the resolution without aliasing: the largest of 2×2 neighbours, then every other pixel of its blur.
+    """Halve the resolution without aliasing: the largest of 2×2 neighbors, then every other pixel of its blur.
 
     The blur is the binomial [1, 2, 1]/4 along each axis (Zhang: Making convolutional networks shift-invariant again).
     """

@@ -1,4 +1,4 @@
-"""Whether neighbouring pixels share noise: its autocorrelation along each axis, from noisy images alone."""
+"""Whether neighboring pixels share noise: its autocorrelation along each axis, from noisy images alone."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ FLAWS = 0.05
 """Share of a block's pixels that may be unknown or cut off."""
 # What passes as independent, chosen on Train400 and Set12: texture that is left is mostly below, noise smoothed over 3
 # pixels far above.
-NEIGHBOUR = 0.2
+NEIGHBOR = 0.2
 """Correlation at lag 1."""
 STRIPE = 0.1
 """Mean correlation over all lags."""
@@ -137,7 +137,7 @@ def _along(parts: Sequence[_Part], axis: int) -> _Axis | None:
     error = (2.6 / (2 * CELL**2 * count)) ** 0.5
     few, many = np.quantile(products[1, 0], (FLATTEST, 5 * FLATTEST))
     limit = CALM + 2 * error if many < EVEN * few else SMOOTH
-    ratios = (sharp[0] / (NEIGHBOUR + 2 * error), sharp.mean() / (STRIPE + 2 * error), calm[0] / limit)
+    ratios = (sharp[0] / (NEIGHBOR + 2 * error), sharp.mean() / (STRIPE + 2 * error), calm[0] / limit)
     return _Axis(sharp, gentle, float(np.abs(ratios).max()))
 
 

@@ -29,7 +29,7 @@ class Values(NamedTuple):
     clipped: float
     """Pixels at an end of the range where the noise would reach beyond it."""
     step: float
-    """Typical distance between neighbouring values that occur, in the units of the images."""
+    """Typical distance between neighboring values that occur, in the units of the images."""
 
 
 def examine(volumes: Sequence[NDArray]) -> Values:

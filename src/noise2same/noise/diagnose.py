@@ -61,7 +61,7 @@ class Diagnosis:
     """Slope of the noise-level function: the variance at intensity y is a·y + b."""
     b: float
     correlated: bool
-    """Whether neighbouring pixels share noise, against what every theorem of the paper assumes."""
+    """Whether neighboring pixels share noise, against what every theorem of the paper assumes."""
     correlation: dict[str, tuple[float, ...]]
     """Autocorrelation of the noise along each spatial axis ("Z", "Y", "X"), at the lags 1, 2, 3, ..."""
     extent: dict[str, int]

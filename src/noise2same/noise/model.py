@@ -74,7 +74,7 @@ class NoiseModel:
 
     @property
     def correlated(self) -> bool:
-        """Whether neighbouring pixels share noise, against what every theorem of the paper assumes."""
+        """Whether neighboring pixels share noise, against what every theorem of the paper assumes."""
         return any(self.correlation)
 
     @property

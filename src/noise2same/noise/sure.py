@@ -66,13 +66,13 @@ def perturb(
     change : Tensor
         `SIZE` standard deviations of the noise, up or down: the change of each pixel by itself.
     perturbation : Tensor
-        What to add to the images: the change, and in correlated noise that of the neighbours that goes with it.
+        What to add to the images: the change, and in correlated noise that of the neighbors that goes with it.
     """
     sign = 2.0 * torch.randint(2, variance.shape, generator=generator, device=variance.device) - 1
     change = SIZE * variance.sqrt() * sign
     if valid is not None:
         change = change * valid
-    return change, _with_neighbours(change, variance, correlation)
+    return change, _with_neighbors(change, variance, correlation)
 
 
 def covariance(change: Tensor, response: Tensor) -> Tensor:
@@ -98,7 +98,7 @@ def block_sums(values: Tensor) -> Tensor:
     return pool(values, **options)
 
 
-def _with_neighbours(change: Tensor, variance: Tensor, correlation: Sequence[Sequence[float]]) -> Tensor:
+def _with_neighbors(change: Tensor, variance: Tensor, correlation: Sequence[Sequence[float]]) -> Tensor:
     """The change of all pixels that goes with the change of each: the correlation is a product over the axes."""
     if not any(correlation):
         return change

@@ -23,7 +23,7 @@ LEAST_STRENGTH = 1e-2
 def majority_diagnosis(images: list[NDArray[Any]]) -> tuple[Diagnosis, bool]:
     """Diagnosis of all images together or, if pixels share noise in a few of them only, of the others.
 
-    A few are enough to be found in all together. But to mask neighbours along with each pixel, as they need, costs the
+    A few are enough to be found in all together. But to mask neighbors along with each pixel, as they need, costs the
     others more than it gains them.
 
     Parameters

@@ -101,7 +101,7 @@ def invariance_of(
 
     An image larger than `CROP_SIZE`, or of several samples or time points, is represented by crops at random places: as
     many as mask `MASKED_PIXELS` pixels, and at most `MAX_CROPS`. NaN and infinite pixels are filled from their
-    neighbours, as for prediction.
+    neighbors, as for prediction.
 
     Parameters
     ----------
@@ -174,7 +174,7 @@ def bound(
     The expectation in the root is the mean over all noise draws, each with other values on J. The root of a mean is
     biased low by order 1/draws, which the jackknife removes; order 1/draws² remains. The interval joins the variances
     over noise draws (jackknife) and over J. Roots are weighted by |J|, so that all pixels count alike. J is filled
-    with the paper's Gaussian around the mean of x; a mean of neighbours outside J would be as independent of x on J.
+    with the paper's Gaussian around the mean of x; a mean of neighbors outside J would be as independent of x on J.
 
     `clean` is one image y, (1, C, [Z,] Y, X), or a crop: all draws of x are held in memory. For Theorem 1, x and y are
     normalised here by one mean and standard deviation of all draws per channel; for Theorem 2, f has their units.

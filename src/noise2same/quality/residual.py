@@ -53,7 +53,7 @@ class Blocks:
     slope: Array
     """Mean square gradient of the denoised image, slightly smoothed."""
     lag: Array
-    """Larger of the residual's two autocorrelations from a pixel to its neighbours along Y and X."""
+    """Larger of the residual's two autocorrelations from a pixel to its neighbors along Y and X."""
     grain: Array
     """Mean square of the denoised image's fine detail, which is mostly noise where noise is left."""
     detail: Array

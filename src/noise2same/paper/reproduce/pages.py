@@ -21,7 +21,7 @@ CAPTIONS = {
     "table1": """\
 D(f) (eq. 5) on two test images, and mean PSNR of the 68 test images of BSD68, σ = 25.
 The network is trained to predict masked pixels (eq. 3).
-They are replaced by Gaussian noise in normalised units, or by a random pixel of their neighbourhood (UPS).
+They are replaced by Gaussian noise in normalised units, or by a random pixel of their neighborhood (UPS).
 The last row is a blind-spot network (Laine et al.).""",
     "table2": """\
 D(f) and PSNR as in Table 1, with masked pixels replaced by Gaussian noise of σ = 0.5, on three data sets.
