@@ -10,6 +10,7 @@ import tempfile
 import time
 from collections.abc import Callable
 from concurrent.futures import ProcessPoolExecutor
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +21,7 @@ import zarr
 from skimage.data import binary_blobs
 
 from noise2same import Denoiser, train
+from noise2same.errors import Cancelled
 
 SIZES = [(64, 4096, 4096), (256, 2048, 2048)]
 CHUNK = 32, 256, 256
@@ -41,36 +43,48 @@ def write_volume(path: Path, shape: tuple[int, ...]) -> None:
             store[z : z + CHUNK[0], y : y + CHUNK[1]] = strip
 
 
-def training(volume: Path, model: Path) -> int:
+def training(volume: Path, model: Path, minutes: float) -> int:
     """Train for a few steps; returns 0, as no pixel is predicted."""
     train(str(volume), steps=STEPS, progress=False).save(model)
     return 0
 
 
-def prediction(volume: Path, model: Path) -> int:
-    """Predict all of a volume; returns the number of its pixels."""
-    Denoiser.load(model).denoise(str(volume), output=volume.with_suffix(".clean.zarr"), tta=False)
-    return int(np.prod(zarr.open_array(str(volume), mode="r").shape))
+def prediction(volume: Path, model: Path, minutes: float) -> int:
+    """Predict a volume for so many minutes at most; returns the number of pixels that were predicted."""
+    pixels = int(np.prod(zarr.open_array(str(volume), mode="r").shape))
+    end, share = time.monotonic() + 60 * minutes, 0.0
+
+    def on_block(done: int, total: int) -> bool:
+        nonlocal share
+        share = done / total
+        return time.monotonic() > end
+
+    with suppress(Cancelled):
+        output = volume.with_suffix(".clean.zarr")
+        Denoiser.load(model).denoise(str(volume), output=output, tta=False, on_block=on_block)
+    return round(share * pixels)
 
 
-def measured(work: Callable[[Path, Path], int], volume: Path, model: Path) -> tuple[float, float, int]:
+def measured(
+    work: Callable[[Path, Path, float], int], volume: Path, model: Path, minutes: float
+) -> tuple[float, float, int]:
     """Peak of this process in GB, seconds, and pixels predicted."""
     torch.set_num_threads(1)
     start = time.perf_counter()
-    pixels = work(volume, model)
+    pixels = work(volume, model, minutes)
     seconds = time.perf_counter() - start
     unit = 1 if sys.platform == "darwin" else 1024  # bytes of ru_maxrss
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit / 1e9, seconds, pixels
 
 
-def rows_of(shape: tuple[int, ...], folder: Path) -> list[dict[str, Any]]:
+def rows_of(shape: tuple[int, ...], folder: Path, minutes: float) -> list[dict[str, Any]]:
     """Training on a volume and prediction of it."""
     volume, model = folder / "volume.zarr", folder / "model.safetensors"
     write_volume(volume, shape)
     rows = []
     for work in (training, prediction):
         with ProcessPoolExecutor(1, multiprocessing.get_context("spawn")) as fresh:
-            peak, seconds, pixels = fresh.submit(measured, work, volume, model).result()
+            peak, seconds, pixels = fresh.submit(measured, work, volume, model, minutes).result()
         rows.append(
             {
                 "what": work.__name__,
@@ -79,6 +93,7 @@ def rows_of(shape: tuple[int, ...], folder: Path) -> list[dict[str, Any]]:
                 "allowed GB": LIMITS[work.__name__],
                 "MPix/s": round(pixels / 1e6 / seconds, 2) or None,
                 "seconds": round(seconds, 1),
+                "share": f"{pixels / np.prod(shape):.0%}" if pixels else None,
             }
         )
         print(rows[-1], flush=True)
@@ -87,27 +102,21 @@ def rows_of(shape: tuple[int, ...], folder: Path) -> list[dict[str, Any]]:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--planes", type=int, default=0, help="keep only so many planes of each volume")
-    parser.add_argument("--side", type=int, default=0, help="keep only so many rows and columns")
+    parser.add_argument("--minutes", type=float, default=60.0, help="after which the prediction of a volume is ended")
     parser.add_argument(
         "--growth", type=float, default=0.15, help="allowed difference of peaks between sizes, as a share"
     )
     options = parser.parse_args()
-    most = (options.planes or 10**9, options.side or 10**9, options.side or 10**9)
-    sizes = dict.fromkeys(tuple(map(min, size, most)) for size in SIZES)
-    if len(sizes) == 1:  # a part: beside it one that is twice as wide, which must not take more
-        (size,) = sizes
-        sizes[(*size[:2], 2 * size[2])] = None
     rows = []
-    for size in sizes:
+    for size in SIZES:
         with tempfile.TemporaryDirectory() as folder:
-            rows += rows_of(size, Path(folder))
+            rows += rows_of(size, Path(folder), options.minutes)
     text = (
         "# Peak memory\n\nPeak resident memory of a process that trains on a volume for "
-        f"{STEPS} steps, and of one that predicts it, from Zarr to Zarr, on one thread."
+        f"{STEPS} steps, and of one that predicts it, from Zarr to Zarr, on one thread. "
+        f"Prediction is ended after {options.minutes:g} minutes; *share* is how much of the volume was predicted by then."
     )
-    name = "memory_part" if options.planes or options.side else "memory"
-    record.write(name, rows, text)
+    record.write("memory", rows, text)
     for row in rows:
         assert row["peak GB"] <= row["allowed GB"], row
     peaks = [row["peak GB"] for row in rows if row["what"] == "prediction"]
