@@ -114,7 +114,7 @@ def main() -> None:
     text = (
         "# Peak memory\n\nPeak resident memory of a process that trains on a volume for "
         f"{STEPS} steps, and of one that predicts it, from Zarr to Zarr, on one thread. "
-        f"Prediction is ended after {options.minutes:g} minutes; *share* is how much of the volume was predicted by then."
+        f"Prediction is ended after {options.minutes:g} minutes; *share* is what was predicted by then."
     )
     record.write("memory", rows, text)
     for row in rows:
