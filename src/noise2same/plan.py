@@ -51,7 +51,7 @@ HELD_OUT = 1 / 8
 """Share of the pixels that are held out of the loss, to estimate the error on."""
 TTA_PIXELS = 2**20
 """Of a frame up to which it is denoised in eight orientations: seconds, even on a CPU."""
-BLOCK_MEMORY = {2: 2**29, 3: 9 * 2**27}
+BLOCK_MEMORY = {2: 2**29, 3: 2**30}
 """Bytes that a network may hold while it predicts a block, by the number of spatial dimensions.
 
 The process stays below 1 GB in 2D and 2 GB in 3D with the default network (benchmarks/memory.md)."""
