@@ -125,6 +125,14 @@ def test_neighbors_are_masked_together_by_the_projected_loss_alone_unless_told()
         make_plan(image, Config(noise_extent=(1, 1, 1)))
 
 
+def test_the_weight_of_theorem_2_is_that_of_the_mean_variance():
+    paper = Config(method="noise2same")
+    assert make_plan(found(), paper).lambda_inv.value == pytest.approx((2 * 10 / 20,))
+    uneven = found(noise_varies=True, mean_strength=2.25)
+    assert make_plan(uneven, paper).lambda_inv.value == pytest.approx((1.5,))
+    assert make_plan(found(), Config()).lambda_inv is None
+
+
 def test_a_batch_has_as_many_patches_in_the_network_whatever_the_method():
     batches = [make_plan(found(), Config.of(method=name)).batch.value for name in ("sure", "noise2void")]
     assert batches == [4, 8]

@@ -105,6 +105,8 @@ class Fingerprint(Frozen):
     """Whether the noise is equally strong in dark and bright places, and its level is sure."""
     noise_varies: bool
     """Whether some images have much stronger noise than others."""
+    mean_strength: float = 1.0
+    """Mean variance of the noise over all images, as a share of what `noise` says; 1 where it does not vary."""
     scale: Normalization
     """What a normalized unit is worth in the images' own units."""
 
@@ -321,9 +323,18 @@ def fingerprint(data: TrainingData, config: Config) -> tuple[Fingerprint, tuple[
         noise=noise,
         steady=diagnosis.steady,
         noise_varies=strengths is not None,
+        mean_strength=_mean_strength(data, strengths),
         scale=data.scale,
     )
     return found, strengths, diagnosis
+
+
+def _mean_strength(data: TrainingData, strengths: tuple[float, ...] | None) -> float:
+    """Mean of the strengths over all pixels."""
+    if strengths is None:
+        return 1.0
+    sizes = [image.size for image in data.images]
+    return sum(size * strength for size, strength in zip(sizes, strengths, strict=True)) / sum(sizes)
 
 
 def _level_alone(data: TrainingData) -> NoiseModel:
@@ -451,7 +462,8 @@ def _choose_weight(
         return None
     if settings.lambda_inv != "auto":
         return _because((settings.lambda_inv,), "it was asked for")
-    return _because(theorem_2(noise.normalized(found.scale)), "Theorem 2: twice the noise level, at most 2")
+    weights = theorem_2(noise.normalized(found.scale), found.mean_strength)
+    return _because(weights, "Theorem 2: twice the root of the mean variance of the noise, at most 2")
 
 
 def _choose_extent(

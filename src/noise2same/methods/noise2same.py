@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Annotated, Any, Literal
 
 import torch
@@ -93,9 +94,12 @@ class Noise2Same(Method):
         }
 
 
-def theorem_2(noise: NoiseModel) -> tuple[float, ...]:
-    """Weight of the invariance term in each channel for noise in normalized units: 2σ, at most Theorem 1's 2."""
-    return tuple(min(max(2 * sigma, LEAST_WEIGHT), 2.0) for sigma in noise.sigma)
+def theorem_2(noise: NoiseModel, strength: float = 1.0) -> tuple[float, ...]:
+    """Weight of the invariance term in each channel for noise in normalized units: 2σ, at most Theorem 1's 2.
+
+    Where the noise differs between pixels or images, σ² is its mean variance: `strength` times that of `noise`.
+    """
+    return tuple(min(max(2 * sigma * math.sqrt(strength), LEAST_WEIGHT), 2.0) for sigma in noise.sigma)
 
 
 def invariance(difference: Tensor, j: Tensor, weights: Tensor) -> Tensor:
