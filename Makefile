@@ -11,6 +11,9 @@ CORE := $(VENV)/.core
 ALL := $(VENV)/.all
 OLDEST := .venv-oldest
 
+# The networks of the tests are small: a second thread hardly helps, and waits in vain where the machine is busy.
+ONE_THREAD := OMP_NUM_THREADS=1
+
 # With the oldest dependencies: what reads, writes and computes with them, without the slow trainings.
 OLDEST_TESTS := tests/data tests/io tests/networks tests/noise tests/methods/test_masking.py
 
@@ -27,10 +30,10 @@ demo: $(CORE) ## install the light core and denoise three example images (DEMO_A
 env: $(ALL) ## install the package with every extra into .venv
 
 test: env ## run the tests and the examples in docstrings (TEST_ARGS="-k metrics" for a part)
-	$(BIN)/python -m pytest $(TEST_ARGS)
+	$(ONE_THREAD) $(BIN)/python -m pytest $(TEST_ARGS)
 
 test-long: env test-oldest ## run all tests, with the long and hostile cases and with the oldest dependencies
-	$(BIN)/python -m pytest -m "long or not long" $(TEST_ARGS)
+	$(ONE_THREAD) $(BIN)/python -m pytest -m "long or not long" $(TEST_ARGS)
 
 test-oldest: $(OLDEST)/.installed ## run the fast tests with the oldest dependencies that pyproject.toml allows
 	$(OLDEST)/bin/python -m pytest -W ignore $(OLDEST_TESTS) $(TEST_ARGS) # old packages warn of each other

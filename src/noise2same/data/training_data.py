@@ -18,8 +18,10 @@ from noise2same.data.sampling import read_boxes
 from noise2same.errors import InputError
 from noise2same.io import Image
 
-MAX_VALUES = 2**27
-"""Of larger training sets, evenly spread boxes with about this many values are read: 2.5 GB in all while training."""
+MAX_VALUES = 2**28
+"""Of larger training sets, evenly spread boxes with about this many values are read.
+
+Training then takes up to 4 GB (benchmarks/memory.md)."""
 
 
 @dataclass(frozen=True)
