@@ -1,18 +1,22 @@
 """Size and shape of the source: lines, numeric constants, long functions, and the modules that one image passes.
 
-`--source` names another checkout, to compare with; it is run in a process of its own.
+`--before` names another checkout to compare with.
 """
 
 from __future__ import annotations
 
 import argparse
 import ast
-import json
+import io
 import subprocess
 import sys
 import tempfile
+import tokenize
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
+
+import record
 
 HERE = Path(__file__).parents[1]
 LONG = 60
@@ -37,11 +41,22 @@ print(len(seen), *sorted(seen))
 """
 
 
-def trees(source: Path) -> Iterator[tuple[int, ast.Module]]:
-    """Number of lines and syntax tree of each module."""
+SKIPPED = {tokenize.COMMENT, tokenize.NL, tokenize.NEWLINE, tokenize.INDENT, tokenize.DEDENT, tokenize.ENDMARKER}
+
+
+def modules(source: Path) -> Iterator[tuple[str, ast.Module]]:
+    """Text and syntax tree of each module."""
     for path in sorted((source / "src").rglob("*.py")):
         text = path.read_text()
-        yield text.count("\n"), ast.parse(text)
+        yield text, ast.parse(text)
+
+
+def code_lines(text: str, tree: ast.Module) -> int:
+    """Lines without docstrings, comments and blank ones."""
+    words = [node for node in ast.walk(tree) if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant)]
+    docstrings = {line for node in words for line in range(node.lineno, (node.end_lineno or 0) + 1)}
+    tokens = [token for token in tokenize.generate_tokens(io.StringIO(text).readline) if token.type not in SKIPPED]
+    return len({line for token in tokens for line in range(token.start[0], token.end[0] + 1)} - docstrings)
 
 
 def constants(tree: ast.Module) -> int:
@@ -87,17 +102,27 @@ def walk(source: Path) -> int:
 
 def measure(source: Path) -> dict[str, int]:
     """All figures of a checkout."""
-    found = list(trees(source))
+    found = list(modules(source))
     return {
-        "lines": sum(lines for lines, _ in found),
+        "lines": sum(text.count("\n") for text, _ in found),
+        "lines of code, without docstrings and comments": sum(code_lines(text, tree) for text, tree in found),
         "files": len(found),
-        "numeric constants": sum(constants(tree) for _, tree in found),
-        f"functions over {LONG} lines": sum(long_functions(tree) for _, tree in found),
-        "modules one image passes": walk(source),
+        "numeric constants of modules": sum(constants(tree) for _, tree in found),
+        f"functions over {LONG} lines, docstrings not counted": sum(long_functions(tree) for _, tree in found),
+        "modules with a function that one image calls": walk(source),
     }
 
 
-if __name__ == "__main__":
+def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--source", type=Path, default=HERE, help="checkout to measure")
-    print(json.dumps(measure(parser.parse_args().source.resolve()), indent=1))
+    parser.add_argument("--before", type=Path, help="checkout to compare with")
+    before = parser.parse_args().before
+    after, earlier = measure(HERE), {} if before is None else measure(before.resolve())
+    rows: list[dict[str, Any]] = [
+        {"what": what, "before": earlier.get(what), "after": value} for what, value in after.items()
+    ]
+    record.write("structure", rows, "# The source in figures")
+
+
+if __name__ == "__main__":
+    main()
