@@ -20,6 +20,7 @@ from noise2same import io, methods
 from noise2same.config import Config
 from noise2same.data import axes as ax
 from noise2same.data.normalize import Normalization
+from noise2same.data.patches import Patches
 from noise2same.data.training_data import read_training_data
 from noise2same.device import describe, pick
 from noise2same.errors import Diverged, InputError
@@ -156,34 +157,14 @@ class Denoiser:
         before = self.normalization, self.blend
         self._adopt(opened, resume)
         further = self.network is not None
-        how = self.config.normalization if plan is None else plan.normalization.value
-        data = read_training_data(opened, targets, normalization=how)
-        found, strengths, self.diagnosis = fingerprint(data, self.config)
-        plan = make_plan(found, self.config, trained=further) if plan is None else plan
-        plan.check_fits(found)
-        self.plan = plan
+        plan, method, patches = self._prepare(opened, targets, plan)
         where = pick(device)
         for line in plan.lines(describe(where)):
             say(line)
-        profile = plan.profile(data)
-        method = plan.create_method(profile)
-        patches = data.patches(
-            self.config.patch_of(data.dims),
-            plan.batch.value,
-            strengths=strengths if plan.strength_per_image.value else None,
-            held_out=plan.held_out.value,
-            seed=self.config.seed,
-        )
-        self.normalization, self._prepared = data.normalization, None
-        del data  # the patches have all of it
-        if self.network is None:
-            self.network = self._new_network(method)
-            if plan.start.value == "pretrained":
-                load_pretrained(self.network)
+        assert self.network is not None
         saved = None if checkpoint is None else Path(checkpoint)
-        held_out = held_out_error(
-            patches, profile.noise, self.config.seed, method.supervised, noisy_target=method.noisy_target
-        )
+        noise = method.profile.noise
+        held_out = held_out_error(patches, noise, self.config.seed, method.supervised, noisy_target=method.noisy_target)
         with ProgressBar() as bar:
             outcome = fit(
                 self.network,
@@ -206,7 +187,7 @@ class Denoiser:
             say(line)
         self.summary = dataclasses.asdict(outcome) | {
             "blend": list(self.blend),
-            "sigma": list(profile.noise.sigma),
+            "sigma": list(noise.sigma),
             "device": str(where),
             "images": len(opened),
             "pretrained": plan.start.value == "pretrained",
@@ -217,6 +198,32 @@ class Denoiser:
                 f"learning rate, such as learning_rate={plan.learning_rate.value / 3:.1g} (--set on the command line)."
             )
         return self
+
+    def _prepare(
+        self, images: list[io.Image], targets: list[io.Image] | None, plan: Plan | None
+    ) -> tuple[Plan, Method, Patches]:
+        """Read the images, make a plan for them unless one is given, and make what it asks for."""
+        further = self.network is not None
+        how = self.config.normalization if plan is None else plan.normalization.value
+        data = read_training_data(images, targets, normalization=how)
+        found, strengths, self.diagnosis = fingerprint(data, self.config)
+        plan = make_plan(found, self.config, trained=further) if plan is None else plan
+        plan.check_fits(found)
+        self.plan = plan
+        method = plan.create_method(plan.profile(data))
+        patches = data.patches(
+            self.config.patch_of(data.dims),
+            plan.batch.value,
+            strengths=strengths if plan.strength_per_image.value else None,
+            held_out=plan.held_out.value,
+            seed=self.config.seed,
+        )
+        self.normalization, self._prepared = data.normalization, None
+        if self.network is None:
+            self.network = self._new_network(method)
+            if plan.start.value == "pretrained":
+                load_pretrained(self.network)
+        return plan, method, patches
 
     def _previewing(self, on_step: OnStep | None) -> OnStep | None:
         """A listener whose `state.preview(image)` denoises an image with the network as it is."""
