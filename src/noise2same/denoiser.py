@@ -157,7 +157,7 @@ class Denoiser:
         before = self.normalization, self.blend
         self._adopt(opened, resume)
         further = self.network is not None
-        plan, method, patches = self._prepare(opened, targets, plan)
+        plan, method, patches = self._plan_training(opened, targets, plan)
         where = pick(device)
         for line in plan.lines(describe(where)):
             say(line)
@@ -199,7 +199,7 @@ class Denoiser:
             )
         return self
 
-    def _prepare(
+    def _plan_training(
         self, images: list[io.Image], targets: list[io.Image] | None, plan: Plan | None
     ) -> tuple[Plan, Method, Patches]:
         """Read the images, make a plan for them unless one is given, and make what it asks for."""
@@ -361,10 +361,10 @@ class Denoiser:
         if self.network is not None:
             self.check_fits(noisy)
         assessment = assess(noisy, None, self, tta=None if self.network is None else self.uses_tta(noisy))
-        write_report(path, assessment, settings=self.describe(), training=self.summary, truth=known)
+        write_report(path, assessment, settings=self.report_settings(), training=self.summary, truth=known)
         return assessment.verdict
 
-    def describe(self) -> dict[str, Any]:
+    def report_settings(self) -> dict[str, Any]:
         """What a report says of the model: the decisions of its plan with their reasons, or else its settings."""
         if self.plan is None:
             return self.config.model_dump(mode="json")

@@ -256,7 +256,7 @@ def report(path: Path, assessment: Assessment, denoiser: Denoiser | None, truth:
     from noise2same.quality.report import write_report
 
     path.parent.mkdir(parents=True, exist_ok=True)
-    settings = None if denoiser is None else denoiser.describe()
+    settings = None if denoiser is None else denoiser.report_settings()
     training = None if denoiser is None else denoiser.summary
     return write_report(path, assessment, settings=settings, training=training, truth=truth)
 

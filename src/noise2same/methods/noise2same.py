@@ -17,7 +17,7 @@ from noise2same.methods.masking import FillOption, draw_mask, fill_of
 from noise2same.noise.model import NoiseModel
 
 LEAST_WEIGHT = 1e-3
-"""Of the invariance term, where no noise was found: without it, the network copies its input."""
+"""Of the invariance term, where no noise was found: without it, the network copies its input. Not measured."""
 
 
 class Noise2SameSettings(Settings):

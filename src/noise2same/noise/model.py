@@ -16,7 +16,9 @@ Images = TypeVar("Images", bound=Any)
 """A NumPy array or a torch tensor of shape (B, C, [Z,] Y, X)."""
 
 FLOOR = 0.01
-"""Least variance, as a share of that at the mean intensity: a fitted line can fall below zero in the dark."""
+"""Least variance, as a share of that at the mean intensity: a fitted line can fall below zero in the dark.
+
+The floor that the losses had; other values were not compared."""
 TINY = 1e-6
 """Least variance in units of the images' variance: noise that is not there must not be divided by."""
 PARAMETRIC = ("gaussian", "poisson", "poisson-gaussian")

@@ -18,6 +18,7 @@ PROBED = 24
 MAX_VARIANCE_RATIO = 2.0
 """Of the images with strong and with weak noise, up to which it is taken to be the same: estimates differ as well."""
 LEAST_STRENGTH = 1e-2
+"""Share of the usual variance that an image without measurable noise is given: losses divide by it. Not measured."""
 
 
 def majority_diagnosis(images: list[NDArray[Any]]) -> tuple[Diagnosis, bool]:
