@@ -31,6 +31,7 @@ from noise2same import Config, Denoiser
 from noise2same.data.normalize import Normalization
 from noise2same.files import replacing
 from noise2same.model_file import read_model
+from noise2same.networks.pretrained import load_weights
 from noise2same.noise.synthetic import gaussian, poisson_gaussian
 from noise2same.prediction.predict import predict
 from noise2same.quality.metrics import psnr
@@ -301,7 +302,7 @@ class Run:
         self.model.normalization = Normalization((0.0,) * images.shape[1], (1.0,) * images.shape[1])
         self.network = self.model.new_network()
         if arguments.begin is not None:
-            self.network.load_state_dict(read_model(arguments.begin)[1])
+            load_weights(self.network, read_model(arguments.begin)[1])
         self.average = deepcopy(self.network).requires_grad_(False).eval()
         self.optimizer = torch.optim.Adam(self.network.parameters(), lr=arguments.rate, fused=True)
         self.generator = torch.Generator().manual_seed(arguments.seed)

@@ -39,6 +39,11 @@ def load_pretrained(network: nn.Module) -> bool:
         return False
     with as_file(files("noise2same") / "networks" / "weights" / WEIGHTS[network.channels]) as path:
         _, weights = read_model(path)
+    return load_weights(network, weights)
+
+
+def load_weights(network: UNet, weights: dict[str, Tensor]) -> bool:
+    """Load the weights of a U-Net into one that is as wide, or several times as wide; False if they do not fit."""
     own = network.state_dict()
     if own.keys() != weights.keys():
         return False
