@@ -101,6 +101,7 @@ def denoise(
     *,
     output: str | os.PathLike[str] | None = None,
     dtype: str = "same",
+    strength: float = 1.0,
     device: Device = None,
     progress: bool = True,
     **options: Any,
@@ -122,6 +123,8 @@ def denoise(
         File to write.
     dtype : str
         "same" as the input, or the name of another, such as "float32".
+    strength : float
+        From 0, the input, to 1, the denoised image.
     device, progress, **options
         As for `train`.
 
@@ -142,6 +145,6 @@ def denoise(
     if len(images) > 1:
         raise InputError(f"There are {len(images)} images: denoise them one by one, or train on them first.")
     model = Denoiser(Config.of(**options))
-    job = pipeline.check(images, [output], dtype=dtype, verdict=False)
+    job = pipeline.check(images, [output], dtype=dtype, strength=strength, verdict=False)
     (result,) = pipeline.run(job, model, device=device, progress=progress)
     return result.denoised

@@ -111,6 +111,10 @@ class Config(BaseModel):
     early_stopping: Annotated[
         bool, Field(description="End before the budget when more training would gain less than about 0.1 dB.")
     ] = True
+    blend: Annotated[
+        bool,
+        Field(description="Blend the result with the input where the network takes away more than the noise."),
+    ] = True
     seed: Annotated[int, Field(ge=0, description="Seed of all randomness.")] = 0
 
     @model_validator(mode="before")

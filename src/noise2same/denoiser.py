@@ -21,6 +21,7 @@ from noise2same.config import Config
 from noise2same.data import axes as ax
 from noise2same.data.normalize import Normalization
 from noise2same.data.patches import Patches
+from noise2same.data.sampling import read_boxes
 from noise2same.data.training_data import read_training_data
 from noise2same.device import describe, pick
 from noise2same.errors import Diverged, InputError
@@ -28,17 +29,32 @@ from noise2same.io import Input
 from noise2same.methods import Algorithm, Classical, DataProfile, Method
 from noise2same.model_file import Header, read_model, write_model
 from noise2same.networks.pretrained import load_pretrained
+from noise2same.noise.diagnose import Diagnosis, diagnose
 from noise2same.plan import TTA_PIXELS, Plan, architecture_of, fingerprint, make_plan
+from noise2same.prediction.blend import Blend, measure_blend
 from noise2same.prediction.engines import prepare_for_inference
-from noise2same.prediction.predict import OnBlock, predict, predict_whole
+from noise2same.prediction.predict import OnBlock, Predicted, predict, predict_whole
 
 if TYPE_CHECKING:
-    from noise2same.noise.diagnose import Diagnosis
     from noise2same.quality.checks import Verdict
     from noise2same.training.state import OnStep, TrainingState
 
 Device = str | torch.device | None
 """Name of a device such as "cuda:1" or "cpu"; None for the fastest there is."""
+DIAGNOSED_VALUES = 2**20
+"""Of an image that are read to diagnose its noise before it is denoised."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Denoised:
+    """A denoised image, and what was found on the way."""
+
+    result: Any
+    """The array, or the path of the file that holds it."""
+    input_share: tuple[float, ...]
+    """Share of the input in the result of each channel, from 0 to 1."""
+    diagnosis: Diagnosis | None
+    """Of its noise, if it was diagnosed."""
 
 
 class Denoiser:
@@ -63,9 +79,6 @@ class Denoiser:
         Channels it takes.
     normalization : Normalization
         Statistics of the training images.
-    blend : tuple of float
-        Weight of the network's output in each channel of the result; the rest is the noisy image. It is 1 unless the
-        blend is estimated to be closer to the truth than the output.
     summary : dict
         What happened in training: steps, seconds, noise level, loss terms.
 
@@ -86,7 +99,6 @@ class Denoiser:
         self.diagnosis: Diagnosis | None = None
         self.axes, self.channels = "YX", 1
         self.normalization = Normalization((0.0,), (1.0,))
-        self.blend: tuple[float, ...] = (1.0,)
         self.summary: dict[str, Any] = {}
 
     @property
@@ -154,7 +166,7 @@ class Denoiser:
         methods.check_target(self.config, given=target is not None)
         opened = io.open_images(images, axes)
         targets = None if target is None else io.open_pairs(opened, target, axes)
-        before = self.normalization, self.blend
+        before = self.normalization
         self._adopt(opened, resume)
         further = self.network is not None
         plan, method, patches = self._plan_training(opened, targets, plan)
@@ -180,13 +192,9 @@ class Denoiser:
                 on_point=None if on_point is None else lambda network: on_point(self._with(network)),
             )
         self.network.cpu()
-        self.blend = outcome.blend or (1.0,)
         if further and outcome.unchanged:
-            self.normalization, self.blend = before
-        for line in blend_in_words(self.blend):
-            say(line)
+            self.normalization = before
         self.summary = dataclasses.asdict(outcome) | {
-            "blend": list(self.blend),
             "sigma": list(noise.sigma),
             "device": str(where),
             "images": len(opened),
@@ -263,7 +271,6 @@ class Denoiser:
         say(f"Not training: the pretrained network as it is, on {describe(pick())}.")
         self.network, self._prepared = network.eval(), None
         self.normalization = Normalization((0.0,) * self.channels, (1.0,) * self.channels)
-        self.blend = (1.0,)
         self.config = self.config.model_copy(update={"normalization": "image"})
         self.summary = {"steps": 0, "seconds": 0.0, "interrupted": False, "images": len(opened), "pretrained": True}
         return self
@@ -276,10 +283,14 @@ class Denoiser:
         output: str | os.PathLike[str] | None = None,
         dtype: str = "same",
         tta: bool | None = None,
+        strength: float = 1.0,
         device: Device = None,
         on_block: OnBlock | None = None,
     ) -> Any:
         """Denoise one image, block by block.
+
+        Where the network takes away more than the noise of the image, the result is blended with the input, so that it
+        is not worse than that (`prediction.blend`).
 
         Parameters
         ----------
@@ -295,6 +306,8 @@ class Denoiser:
         tta : bool, optional
             Test-time augmentation: average over eight rotations and flips; slightly better, eight times slower. By
             default images get it whose frames are small (`uses_tta`).
+        strength : float
+            From 0, the input, to 1, the denoised image; between them, a blend of both.
         device : str or torch.device, optional
             Where to compute, such as "cpu" or "cuda:1"; by default the fastest device there is.
         on_block : callable, optional
@@ -306,6 +319,33 @@ class Denoiser:
         array or Path
             The denoised array, or the path of the file when `output` is given.
         """
+        options: dict[str, Any] = {"dtype": dtype, "tta": tta, "strength": strength, "device": device}
+        return self.denoise_in_detail(image, axes, output=output, on_block=on_block, **options).result
+
+    def denoise_in_detail(
+        self,
+        image: Input,
+        axes: str | None = None,
+        *,
+        output: str | os.PathLike[str] | None = None,
+        dtype: str = "same",
+        tta: bool | None = None,
+        strength: float = 1.0,
+        device: Device = None,
+        on_block: OnBlock | None = None,
+        diagnosis: Diagnosis | None = None,
+    ) -> Denoised:
+        """As `denoise`, with what was found on the way.
+
+        Parameters
+        ----------
+        image, axes, output, dtype, tta, strength, device, on_block
+            As for `denoise`.
+        diagnosis : Diagnosis, optional
+            Of the noise of this image, if it is known already.
+        """
+        if not 0 <= strength <= 1:
+            raise InputError(f"strength={strength:g}: it should be from 0, the input, to 1, the denoised image.")
         if self.network is None and self.method.trained:
             raise InputError("This denoiser is not trained yet: call fit or load a model first.")
         opened, *more = io.open_images(image, axes, fallback=self.axes)
@@ -324,12 +364,12 @@ class Denoiser:
                 io.check_output(output, [opened.path])
             sink = io.create(output, opened, target)
         with sink as out:
-            bad = self._predict(opened, out, tta, device, on_block)
-        if bad:
-            warnings.warn(f"{opened.name}: {bad} NaN or infinite pixels were passed through.", stacklevel=2)
+            done, diagnosis = self._predict(opened, out, tta, strength, device, on_block, diagnosis)
+        if done.invalid:
+            warnings.warn(f"{opened.name}: {done.invalid} NaN or infinite pixels were passed through.", stacklevel=3)
         if opened.others:
-            warnings.warn(f"{opened.name} holds {opened.others + 1} images; only the first was denoised.", stacklevel=2)
-        return out if output is None else Path(output)
+            warnings.warn(f"{opened.name} holds {opened.others + 1} images; only the first was denoised.", stacklevel=3)
+        return Denoised(out if output is None else Path(output), tuple(done.input_share.tolist()), diagnosis)
 
     def report(
         self,
@@ -381,7 +421,6 @@ class Denoiser:
             "axes": self.axes,
             "channels": self.channels,
             "normalization": dataclasses.asdict(self.normalization),
-            "blend": self.blend,
             "summary": self.summary,
         }
         write_model(path, header, self.network.state_dict())
@@ -405,7 +444,6 @@ class Denoiser:
             model.plan = None if stored.plan is None else Plan.model_validate(stored.plan)
             model.axes, model.channels, model.summary = stored.axes, stored.channels, stored.summary
             model.normalization = Normalization(stored.normalization.mean, stored.normalization.std)
-            model.blend = stored.blend
             model.network = model.new_network()
             model.network.load_state_dict(weights)
         except InputError as error:  # such as a method of a package that is not installed
@@ -442,29 +480,68 @@ class Denoiser:
             torch.manual_seed(self.config.seed)
             return method.network()
 
-    def _predict(self, image: io.Image, out: Any, tta: bool | None, device: Device, on_block: OnBlock | None) -> int:
-        """Denoise `image` into `out`; how many NaN and infinite pixels were passed through."""
+    def _predict(
+        self,
+        image: io.Image,
+        out: Any,
+        tta: bool | None,
+        strength: float,
+        device: Device,
+        on_block: OnBlock | None,
+        diagnosis: Diagnosis | None,
+    ) -> tuple[Predicted, Diagnosis | None]:
+        """Denoise `image` into `out`."""
         if self.network is None:
             method = self.method
             assert issubclass(method, Classical), "a method that is trained has a network"
             classical = method(methods.settings_of(method, self.config), self.config.sigma)
-            return predict_whole(classical.denoise, image.data, image.axes, out, on_block=on_block)
+            whole = predict_whole(classical.denoise, image.data, image.axes, out, strength=strength, on_block=on_block)
+            return whole, diagnosis
         how = self.config.normalization if self.plan is None else self.plan.normalization.value
+        normalization = self.normalization if how == "dataset" else None
         where = pick(device)
         if self._prepared is None or self._prepared[0] != where:  # once for any number of images
             self._prepared = where, prepare_for_inference(self.network, where)
-        return predict(
-            self._prepared[1],
+        network = self._prepared[1]
+        blend = None
+        if self.config.blend if self.plan is None else self.plan.blend.value:
+            blend, diagnosis = self._measure_blend(network, image, normalization, where, diagnosis)
+        done = predict(
+            network,
             image.data,
             image.axes,
             out,
-            normalization=self.normalization if how == "dataset" else None,
+            normalization=normalization,
             tta=self.uses_tta(image) if tta is None else tta,
-            blend=self.blend,
+            blend=blend,
+            strength=strength,
             memory=None if self.plan is None else self.plan.block_memory.value,
             device=where,
             on_block=on_block,
         )
+        return done, diagnosis
+
+    def _measure_blend(
+        self,
+        network: nn.Module,
+        image: io.Image,
+        normalization: Normalization | None,
+        device: torch.device,
+        diagnosis: Diagnosis | None,
+    ) -> tuple[Blend | None, Diagnosis | None]:
+        """How an image is blended with its result, and the diagnosis that was made for it if none was given.
+
+        None where the noise cannot be measured, or single pixels are lost, which are to be replaced.
+        """
+        boxes = read_boxes([image], DIAGNOSED_VALUES)
+        diagnosis = diagnose(boxes) if diagnosis is None else diagnosis
+        noise = diagnosis.noise
+        if self.plan is not None and self.plan.noise_is_given:
+            noise = self.plan.noise.value
+        if max(noise.sigma) == 0 or noise.kind == "impulse":
+            return None, diagnosis
+        known = Normalization.measure(boxes) if normalization is None else normalization
+        return measure_blend(network, boxes, noise, known, device), diagnosis
 
     def uses_tta(self, image: io.Image) -> bool:
         """Whether an image gets test-time augmentation by default: if one frame ([Z,] Y, X) is small."""
@@ -498,14 +575,3 @@ class Denoiser:
                 else "give its axes, or use others"
             )
             raise InputError(f"{image.name} is {here}D (axes {image.axes}) but {other} {there}D; {hint}.")
-
-
-def blend_in_words(blend: Sequence[float]) -> list[str]:
-    """A sentence for each channel whose result is in part the noisy image."""
-    names = [f"channel {c + 1}" for c in range(len(blend))] if len(blend) > 1 else ["the image"]
-    return [
-        f"The network takes more than noise from {name}: its result is blended, {1 - weight:.0%} of it is the input. "
-        "Train longer for more."
-        for name, weight in zip(names, blend, strict=True)
-        if weight < 0.95
-    ]

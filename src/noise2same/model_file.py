@@ -40,7 +40,6 @@ class Header(BaseModel):
     axes: str
     channels: PositiveInt
     normalization: Statistics
-    blend: tuple[Annotated[float, Field(ge=0, le=1)], ...] = (1.0,)
     summary: dict[str, Any]
 
     @model_validator(mode="after")
@@ -48,8 +47,6 @@ class Header(BaseModel):
         ax.check(self.axes, (1,) * len(self.axes))
         if not self.channels == len(self.normalization.mean) == len(self.normalization.std):
             raise ValueError("there are not as many means and standard deviations as channels")
-        if len(self.blend) not in (1, self.channels):
-            raise ValueError("there are not as many weights of the blend as channels")
         return self
 
 

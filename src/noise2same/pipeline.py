@@ -50,6 +50,8 @@ class Job:
     """Of the results: "same" as their images, or the name of another."""
     tta: bool | None = None
     """Whether to use test-time augmentation; None for small images only."""
+    strength: float = 1.0
+    """From 0, the input, to 1, the denoised image."""
     verdict: bool = True
     """Whether to assess each result."""
 
@@ -104,6 +106,7 @@ def check(
     axes: str | None = None,
     dtype: str = "same",
     tta: bool | None = None,
+    strength: float = 1.0,
     verdict: bool = True,
     denoiser: Denoiser | None = None,
 ) -> Job:
@@ -123,6 +126,8 @@ def check(
         "same" as the input, or the name of another, such as "float32".
     tta : bool, optional
         Test-time augmentation; by default for small images.
+    strength : float
+        From 0, the input, to 1, the denoised image.
     verdict : bool
         Assess each result, which reports need.
     denoiser : Denoiser, optional
@@ -145,7 +150,7 @@ def check(
             source = sources.get(target.resolve(), image.path)
             io.check_output(target, [] if source is None else [source], image, wanted)
     pages = [None] * len(opened) if reports is None else reports
-    return Job(tuple(map(Item, opened, targets, pages)), dtype, tta, verdict)
+    return Job(tuple(map(Item, opened, targets, pages)), dtype, tta, strength, verdict)
 
 
 def run(
@@ -209,11 +214,11 @@ def _denoise(
     image, on_block = item.image, partial(listener.on_block, item.image)
     assessment = None
     try:
-        denoised = denoiser.denoise(
-            image, output=item.output, dtype=job.dtype, tta=job.tta, device=device, on_block=on_block
-        )
+        options: dict[str, Any] = {"dtype": job.dtype, "tta": job.tta, "strength": job.strength, "device": device}
+        done = denoiser.denoise_in_detail(image, output=item.output, on_block=on_block, diagnosis=diagnosis, **options)
+        denoised = done.result
         if job.verdict:
-            assessment = assess(denoiser, image, denoised, job.tta, device, diagnosis)
+            assessment = assess(denoiser, image, denoised, job.tta, device, done.diagnosis)
             if item.report is not None:
                 report(item.report, assessment, denoiser)
     except InputError as error:

@@ -190,6 +190,8 @@ class Plan(Frozen):
     """Share of the pixels that the loss does not see."""
     freeze_bn_after: Decision[float]
     """Share of the budget after which batch norm keeps its statistics."""
+    blend: Decision[bool]
+    """Whether results are blended with their inputs where the network takes away more than the noise."""
     tta_pixels: Decision[int]
     """Largest frame that is denoised in eight orientations."""
     block_memory: Decision[int]
@@ -222,6 +224,12 @@ class Plan(Frozen):
             f"Method: {self.method.value}, because {self.method.reason}.",
             f"Training {start[self.start.value]} for at most {self.budget.value}, {early}{where}.",
         ]
+
+    @property
+    def noise_is_given(self) -> bool:
+        """Whether the user said what the noise is."""
+        model = self.config.method_settings.get("noise_model", "auto")
+        return self.config.sigma is not None or self.config.gain is not None or model != "auto"
 
     def relative_level(self) -> str:
         """Standard deviation of the noise as a share of that of the images; the least and the largest channel's."""
@@ -391,6 +399,7 @@ def make_plan(found: Fingerprint, config: Config, *, trained: bool = False) -> P
             "the error is estimated on pixels that the loss does not see" if stops.value else "not needed",
         ),
         freeze_bn_after=_choose_freeze(config, start.value),
+        blend=_choose_blend(config, method),
         tta_pixels=_because(TTA_PIXELS, "larger frames would take long for about 0.1 dB"),
         block_memory=_because(BLOCK_MEMORY[found.dims], "blocks as large as a laptop's memory allows have small halos"),
     )
@@ -552,6 +561,14 @@ def _choose_early_stopping(config: Config, method: type[Method], noise: NoiseMod
     return _because(True, "the error can be estimated on held-out pixels")
 
 
+def _choose_blend(config: Config, method: type[Method]) -> Decision[bool]:
+    if not config.blend:
+        return _because(False, ASKED)
+    if not issubclass(method, Sure | Projected):
+        return _because(False, f"{method.name} is used as it was published")
+    return _because(True, "where more than noise is taken away, the input comes back")
+
+
 def _choose_freeze(config: Config, start: str) -> Decision[float]:
     if start != "scratch":
         return _because(0.0, "a trained network keeps its statistics")
@@ -562,6 +579,7 @@ def _choose_freeze(config: Config, start: str) -> Decision[float]:
 
 
 LABELS = {
+    "blend": "blended with the input",
     "lambda_inv": "weight of invariance",
     "strength_per_image": "a level for each image",
     "held_out": "pixels held out",

@@ -5,7 +5,6 @@ from __future__ import annotations
 import pytest
 import torch
 
-from noise2same.data.padding import reflect_to
 from noise2same.data.patches import Patches
 
 
@@ -102,18 +101,3 @@ def test_of_the_smallest_images_nothing_is_kept_out():
 def test_same_seed_same_patches():
     patches = Patches([torch.rand(1, 1, 50, 50)], patch=(16, 16), batch=8)
     assert (patches.draw(generator()).x == patches.draw(generator()).x).all()
-
-
-@pytest.mark.parametrize("shapes", [[(1, 1, 40, 700)], [(1, 2, 20, 150, 40), (1, 2, 3, 30, 200)]])
-def test_tiles_cover_every_pixel_once(shapes):
-    images = [torch.randn(shape, generator=torch.Generator().manual_seed(0)) for shape in shapes]
-    valid = [image > -1 for image in images]
-    dims = len(shapes[0]) - 2
-    patches = Patches(images, patch=(8, 16, 16)[-dims:], batch=1, valid=valid)
-    tiles = list(patches.tiles(10**7))
-    total, known = (sum(float(part[i].double().sum()) for part in tiles) for i in (0, 1))
-    held = [reflect_to(image, patches.patch) for image in images]
-    assert sum(part[0].numel() for part in tiles) == sum(image.numel() for image in held)
-    assert total == pytest.approx(sum(float(image.double().sum()) for image in held), abs=1e-3)
-    assert known == sum(float(reflect_to(one.float(), patches.patch).sum()) for one in valid)
-    assert len(list(patches.tiles(1))) == 1

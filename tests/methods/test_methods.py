@@ -109,7 +109,6 @@ def test_a_method_of_another_package_comes_through_its_entry_point(tmp_path: Pat
     with pytest.raises(InputError, match="lvl: there is no such setting"):
         train(x, method="toy", lvl=0.1, **SMALL)
     assert model.summary["terms"]["toy"] < 0.5
-    assert model.blend[0] < 0.5  # it smooths everything away, so that most of the result is the input
     monkeypatch.delitem(sys.modules, "toy_denoiser")
 
 

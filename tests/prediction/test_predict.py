@@ -103,7 +103,7 @@ def test_nor_where_pixels_are_missing():
     image[30:90, 40:120], image[3, 5], image[:, 169] = np.nan, np.inf, np.nan
     whole, cut = np.zeros_like(image), np.zeros_like(image)
     counts = [
-        predict(network, image, "YX", out, normalization=None, block=block)
+        predict(network, image, "YX", out, normalization=None, block=block).invalid
         for out, block in ((whole, (200, 200)), (cut, (20, 30)))
     ]
     assert counts == [np.sum(~np.isfinite(image))] * 2
@@ -126,8 +126,8 @@ def test_a_block_is_a_function_of_what_can_be_pickled(tmp_path):
     normalization, whole = Normalization((500.0,), (300.0,)), np.zeros((2, 90, 100), np.float32)
     predict(network, store, "TYX", whole, normalization=normalization)
     work = pickle.dumps((network, ax.samples(store, "TYX")[1], (slice(13, 50), slice(40, 100))))
-    result, passed = predict_block(*pickle.loads(work), normalization=normalization, dtype="float32")
-    assert passed == 0
+    result, done = predict_block(*pickle.loads(work), normalization=normalization, dtype="float32")
+    assert done.invalid == 0
     np.testing.assert_allclose(result[0, 0], whole[1, 13:50, 40:], rtol=0, atol=1e-2)
 
 
@@ -263,8 +263,8 @@ def test_nan_and_infinite_pixels_pass_through_and_spoil_nothing():
     image = RNG.normal(size=(60, 300)).astype(np.float32)
     image[5, 7], image[20:22, 280], image[40, 40] = np.nan, np.inf, -np.inf
     out = np.zeros_like(image)
-    passed = predict(Copy(), image, "YX", out, normalization=None)
-    assert passed == 4
+    done = predict(Copy(), image, "YX", out, normalization=None)
+    assert done.invalid == 4
     np.testing.assert_allclose(out, image, atol=1e-5)
 
 

@@ -10,7 +10,6 @@ from held_out_images import SIGMA, Function, Mix, noisy_pair
 from torch import nn
 
 from noise2same.data.patches import Patches
-from noise2same.networks.unet import Blur
 from noise2same.noise.model import NoiseModel
 from noise2same.training.held_out import HeldOutSure, HeldOutTarget, held_out_error
 
@@ -69,24 +68,6 @@ def test_noise_of_the_targets_is_no_error_of_the_network(pair):
     truth = HeldOutTarget(of(noisy, targets=[clean]), seed=0).error(Mix(0.2))
     measured = HeldOutTarget(of(noisy, targets=[again]), 0, NOISE).error(Mix(0.2))
     assert measured == pytest.approx(truth, rel=0.1)
-
-
-def test_the_output_is_blended_with_the_input_by_what_is_best_for_each_channel(pair):
-    clean, noisy = pair
-    both = torch.cat([noisy, clean + 0.1 * torch.randn(clean.shape, generator=torch.Generator().manual_seed(1))], 1)
-    held_out = HeldOutSure(of(both), NoiseModel.gaussian(SIGMA, 0.1), seed=0)
-    blurred = Blur((1.0, 1.0))
-    change = blurred(both) - both
-    best = ((change * (clean - both)).sum((0, 2, 3)) / change.square().sum((0, 2, 3))).tolist()
-    assert best[0] > 0.7 and best[1] < 0.45  # a blur helps a noisy channel, and ruins a clean one
-    assert held_out.blend(Function(blurred)) == pytest.approx([min(1, 1.2 * one) for one in best], abs=0.06)
-    assert held_out.blend(nn.Identity()) == (1.0, 1.0)
-
-
-def test_nothing_is_blended_where_some_images_have_stronger_noise_or_targets_exist(pair):
-    clean, noisy = pair
-    assert HeldOutSure(of(noisy, strengths=[2.0]), NOISE, seed=0).blend(Blur((1.0, 1.0))) is None
-    assert HeldOutTarget(of(noisy, targets=[clean]), seed=0).blend(Blur((1.0, 1.0))) is None
 
 
 UNFIT = {"kind": "impulse"}, {"kind": "unknown"}, {"correlation": ((0.5,), (0.5,))}

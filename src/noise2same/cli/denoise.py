@@ -37,6 +37,9 @@ def denoise(
             show_default="for small images",
         ),
     ] = None,
+    strength: Annotated[
+        float, typer.Option(min=0, max=1, help="How much to denoise: 0 is the input, 1 all of it, 0.5 half of each.")
+    ] = 1.0,
     verdict: Annotated[
         bool, typer.Option("--verdict/--no-verdict", help="Judge each result, which takes up to a third longer.")
     ] = True,
@@ -61,7 +64,7 @@ def denoise(
     denoiser, plan = _denoiser(model, training, run)
     keep = outputs[0].with_name(f"{io.stem(outputs[0])}.unfinished.safetensors")
     with made_folder(outputs[0].parent), DenoisingBar(len(files)) as bar:
-        options: dict[str, Any] = {"axes": axes, "dtype": dtype, "tta": tta, "verdict": verdict}
+        options: dict[str, Any] = {"axes": axes, "dtype": dtype, "tta": tta, "strength": strength, "verdict": verdict}
         job = pipeline.check(files, outputs, reports, denoiser=denoiser, **options)
         listener = pipeline.Listener(say=tell, on_block=bar, on_result=partial(_show, bar))
         options = {"plan": plan, "resume": run.resume, "log": run.log, "device": run.device, "progress": True}

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
-from itertools import product
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import torch
@@ -12,8 +11,6 @@ from torch import Tensor
 
 from noise2same.data.padding import reflect_to
 
-TILE = {2: (512, 512), 3: (16, 128, 128)}
-"""Largest part of an image that is looked at in one piece, ([Z,] Y, X)."""
 SMALLEST = 16
 BLOCK = 8
 """Side of the blocks of pixels that are kept out of training: longer than the noise of most images is correlated."""
@@ -80,7 +77,7 @@ class Patches:
         largest = [max(sizes) for sizes in zip(*(image.shape[2:] for image in images), strict=True)]
         edge = min(patch[-1], max(SMALLEST, min(largest[-2:])))
         self.patch, self.batch = (*map(min, patch[:-2], largest[:-2]), edge, edge), batch
-        self.device, self.tile = images[0].device, TILE[len(patch)]
+        self.device = images[0].device
         self.pixels = self._end_to_end(images)
         self.targets = None if targets is None else self._end_to_end(targets)
         self.filled = None if valid is None else ~self._end_to_end(valid)
@@ -122,24 +119,6 @@ class Patches:
             valid = kept if held else others
         strength = None if self.strengths is None else self.strengths[image].reshape(-1, *[1] * (x.ndim - 1))
         return Batch(x, target, valid, kept, filled, strength)
-
-    def tiles(self, pixels: int) -> Iterator[tuple[Tensor, Tensor]]:
-        """Evenly spread parts of all images with about that many pixels, and which of theirs have a value.
-
-        Both are of shape (1, C, [Z,] Y, X). All images are covered if they have no more pixels.
-        """
-        places = [
-            (n, corner)
-            for n, size in enumerate(self.sizes.tolist())
-            for corner in product(*(range(0, length, edge) for length, edge in zip(size, self.tile, strict=True)))
-        ]
-        share = min(1.0, pixels / len(self.pixels))
-        for i in torch.linspace(0, len(places) - 1, max(1, round(share * len(places)))).round().long().tolist():
-            n, corner = places[i]
-            box = [slice(at, at + edge) for at, edge in zip(corner, self.tile, strict=True)]
-            x = self._image(self.pixels, n)[:, :, *box]
-            known = None if self.filled is None else ~self._image(self.filled, n)[:, :, *box]
-            yield x, torch.ones_like(x, dtype=torch.bool) if known is None else known
 
     def _image(self, pixels: Tensor, n: int) -> Tensor:
         """One of all images, from `_end_to_end`: (1, C, [Z,] Y, X)."""

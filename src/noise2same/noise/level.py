@@ -55,6 +55,8 @@ class Levels(NamedTuple):
     """Mean square of the low frequencies: equal to the variance where there is white noise and nothing else."""
     blocks: Array
     """Their number."""
+    fewest: Array
+    """How many were kept in any case; the others hold nothing but noise."""
 
 
 class Line(NamedTuple):
@@ -161,7 +163,8 @@ def measure(volumes: Sequence[NDArray[np.generic]]) -> Levels | None:
     levels = np.array_split(np.argsort(brightness), np.clip(len(blocks) // (2 * FEWEST), 1, LEVELS))
     flat = [_flattest(level, texture, variance) for level in levels]
     means = [np.array([values[level].mean() for level in flat]) for values in (brightness, variance, texture)]
-    return Levels(means[0], means[1], means[2], np.array([float(len(level)) for level in flat]))
+    counts = [np.array([float(count) for count in of]) for of in (map(len, flat), map(_fewest, levels))]
+    return Levels(means[0], means[1], means[2], *counts)
 
 
 def _spread(volume: NDArray[np.generic]) -> list[NDArray[np.generic]]:
@@ -204,10 +207,15 @@ def cuts(values: Array) -> list[float]:
 
 def _flattest(level: NDArray[np.intp], texture: Array, variance: Array) -> NDArray[np.intp]:
     """The flattest of a level's blocks, and all others where there is no more than the noise of those."""
-    count = min(len(level), max(FEWEST, round(FLATTEST * len(level))))
+    count = _fewest(level)
     ranked = level[np.argsort(texture[level])]
     empty = np.searchsorted(texture[ranked], EMPTY * variance[ranked[:count]].mean())
     return ranked[: max(count, int(empty))]
+
+
+def _fewest(level: NDArray[np.intp]) -> int:
+    """How many of a level's blocks are kept at least."""
+    return min(len(level), max(FEWEST, round(FLATTEST * len(level))))
 
 
 def fit(levels: Levels) -> Line:
@@ -216,7 +224,7 @@ def fit(levels: Levels) -> Line:
     A level counts by the error of its variance, which has two parts: chance, by the number of its blocks, and texture,
     by how much more of it there is at the low frequencies than of noise. So a level without a flat place hardly counts.
     """
-    brightness, variance, texture, count = levels
+    brightness, variance, texture, count, _ = levels
     chance = 2 / (count * (BLOCK * 2 - NOISE) * (BLOCK * 2 - NOISE - 1) / 2)
     expected = variance
     for _ in range(8):  # both parts of the error depend on the line itself

@@ -45,6 +45,8 @@ class NoiseModel:
         gaussian, poisson, poisson-gaussian, impulse, clipped, quantised or unknown.
     confidence : float
         From 0 to 1: how sure kind and level are.
+    certain : tuple of float
+        Share of the variance in each channel that is noise for certain; the rest may be fine structure of the image.
 
     Examples
     --------
@@ -62,6 +64,7 @@ class NoiseModel:
     correlation: tuple[tuple[float, ...], ...] = ()
     kind: str = "unknown"
     confidence: float = 0.0
+    certain: tuple[float, ...] = (1.0,)
 
     @classmethod
     def gaussian(cls, *sigma: float) -> NoiseModel:
@@ -108,8 +111,9 @@ class NoiseModel:
 
     def channel(self, number: int) -> NoiseModel:
         """The noise of one channel."""
-        a, b, mean, std = ((_at(part, number),) for part in (self.a, self.b, self.mean, self.std))
-        return replace(self, a=a, b=b, mean=mean, std=std)
+        parts = (self.a, self.b, self.mean, self.std, self.certain)
+        a, b, mean, std, certain = ((_at(part, number),) for part in parts)
+        return replace(self, a=a, b=b, mean=mean, std=std, certain=certain)
 
     def normalized(self, normalization: Normalization) -> NoiseModel:
         """The same noise in images of which a mean was subtracted, and that were divided by a standard deviation."""

@@ -12,7 +12,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import product
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -25,6 +25,7 @@ from noise2same.data.padding import reflect_to
 from noise2same.device import is_out_of_memory
 from noise2same.errors import Cancelled
 from noise2same.plan import BLOCK_MEMORY
+from noise2same.prediction.blend import Blend
 from noise2same.prediction.blocks import UNKNOWN_VALUES, Grid, Region, chunks_of, halved
 
 REGION_MEMORY = 2**27
@@ -35,6 +36,15 @@ MEASURED_PIXELS = 2**22
 OnBlock = Callable[[int, int], bool | None]
 
 
+class Predicted(NamedTuple):
+    """What is to be said of a denoised image, or of a part of it."""
+
+    invalid: int
+    """Number of NaN and infinite pixels, which were passed through."""
+    input_share: NDArray[np.float64]
+    """Share of the input in the result of each channel, from 0 to 1: (C,)."""
+
+
 def predict(
     network: nn.Module,
     data: Any,
@@ -43,12 +53,13 @@ def predict(
     *,
     normalization: Normalization | None,
     tta: bool = False,
-    blend: Sequence[float] = (1.0,),
+    blend: Blend | None = None,
+    strength: float = 1.0,
     block: Sequence[int] | None = None,
     memory: int | None = None,
     device: torch.device | None = None,
     on_block: OnBlock | None = None,
-) -> int:
+) -> Predicted:
     """Denoise `data` into `out`, both of the same shape and indexed piece by piece, so either may lie on disk.
 
     The result does not depend on the size of the blocks, but for rounding. Where `out` has chunks or shards, each is
@@ -68,8 +79,10 @@ def predict(
         None normalizes each image by its own statistics.
     tta : bool
         Test-time augmentation: average over the eight rotations and flips in the YX plane; eight times the work.
-    blend : sequence of float
-        Weight of the network's output in each channel, or one for all; the rest is the noisy image.
+    blend : Blend, optional
+        Weight of the network's output at each pixel, where it takes away more than noise; the rest is the input.
+    strength : float
+        From 0, the input, to 1, the denoised image.
     block : sequence of int, optional
         Largest block, ([Z,] Y, X); by default as large as `memory` allows. Blocks are halved when memory runs out.
     memory : int, optional
@@ -81,15 +94,17 @@ def predict(
 
     Returns
     -------
-    int
-        Number of NaN and infinite pixels that were passed through.
+    Predicted
+        Of the whole image.
     """
     sources, targets = ax.samples(data, axes), ax.samples(out, axes)
-    grid = Grid.of(network, sources[0].size)
+    grid = _grid(network, sources[0].size, blend)
+    finish = Finish(tta, blend, strength, np.dtype(out.dtype), device)
     unit = chunks_of(out, axes) or grid.multiple
     blocks = _cut(network, grid, out, axes, unit, block, memory or BLOCK_MEMORY[len(grid.size)])
     todo = deque(Task(source, target, *one) for source, target in zip(sources, targets, strict=True) for one in blocks)
-    done = passed = 0
+    done = invalid = 0
+    kept = np.zeros(ax.channels(axes, tuple(out.shape)))
     own, measured = normalization, None
     with reading_ahead(grid) as read, writing_behind() as write:
         while todo:
@@ -99,7 +114,7 @@ def predict(
             window = read(task, todo[1] if len(todo) > 1 else None)
             assert own is not None
             try:
-                result, count = predict_window(network, window, own, tta, blend, np.dtype(out.dtype), device)
+                result, found = predict_window(network, window, own, finish)
             except (RuntimeError, MemoryError) as error:
                 if not is_out_of_memory(error) or len(halved(task.block, grid.multiple)) == 1:
                     raise
@@ -108,9 +123,14 @@ def predict(
                 continue
             todo.popleft()
             write(task, result)
-            done, passed = done + 1, passed + count
+            done, invalid = done + 1, invalid + found.invalid
+            kept += found.input_share * math.prod(result.shape[2:])
             report(on_block, done, done + len(todo))
-    return passed
+    return Predicted(invalid, kept / (len(sources) * math.prod(grid.size)))
+
+
+def _grid(network: nn.Module, size: tuple[int, ...], blend: Blend | None) -> Grid:
+    return Grid.of(network, size, () if blend is None else blend.reach(len(size)))
 
 
 def _cut(
@@ -130,10 +150,11 @@ def predict_block(
     *,
     normalization: Normalization,
     tta: bool = False,
-    blend: Sequence[float] = (1.0,),
+    blend: Blend | None = None,
+    strength: float = 1.0,
     dtype: Any = None,
     device: torch.device | None = None,
-) -> tuple[NDArray[Any], int]:
+) -> tuple[NDArray[Any], Predicted]:
     """Denoise one region of an image.
 
     It reads the region and the halo that the network needs, and nothing else. Its arguments can be pickled, if the
@@ -141,7 +162,7 @@ def predict_block(
 
     Parameters
     ----------
-    network, tta, blend, device
+    network, tta, blend, strength, device
         As for `predict`.
     source : Sample
         The image.
@@ -156,12 +177,12 @@ def predict_block(
     -------
     array
         The denoised region, (1, C, [Z,] Y, X).
-    int
-        Number of NaN and infinite pixels that were passed through.
+    Predicted
+        Of the region.
     """
-    grid = Grid.of(network, source.size)
-    kind = np.dtype(source.array.dtype if dtype is None else dtype)
-    return predict_window(network, read_window(source, grid, region), normalization, tta, blend, kind, device)
+    grid = _grid(network, source.size, blend)
+    finish = Finish(tta, blend, strength, np.dtype(source.array.dtype if dtype is None else dtype), device)
+    return predict_window(network, read_window(source, grid, region), normalization, finish)
 
 
 def predict_whole(
@@ -170,19 +191,22 @@ def predict_whole(
     axes: str,
     out: Any,
     *,
+    strength: float = 1.0,
     on_block: OnBlock | None = None,
-) -> int:
+) -> Predicted:
     """As `predict`, but with a function of one whole image (C, [Z,] Y, X) in its own units."""
-    sources, targets, passed = ax.samples(data, axes), ax.samples(out, axes), 0
+    sources, targets, invalid = ax.samples(data, axes), ax.samples(out, axes), 0
     for done, (source, target) in enumerate(zip(sources, targets, strict=True), start=1):
         raw = source.read()
         filled, finite = fill_invalid(raw)
         clean = np.stack([denoise(image) for image in filled])
+        if strength < 1:
+            clean = filled + strength * (clean - filled)
         result = Normalization((0.0,), (1.0,)).undo(clean, target.array.dtype)
-        passed += _pass_through(result, raw, finite)
+        invalid += _pass_through(result, raw, finite)
         target.write(result)
         report(on_block, done, len(sources))
-    return passed
+    return Predicted(invalid, np.full(ax.channels(axes, tuple(out.shape)), 1 - strength))
 
 
 def report(on_block: OnBlock | None, done: int, total: int) -> None:
@@ -258,27 +282,35 @@ def _relative(region: Region, window: Region) -> Region:
     return tuple(slice(r.start - w.start, r.stop - w.start) for r, w in zip(region, window, strict=True))
 
 
+@dataclass(frozen=True)
+class Finish:
+    """How a result is made of what a network predicts; the fields are arguments of `predict`."""
+
+    tta: bool
+    blend: Blend | None
+    strength: float
+    dtype: np.dtype[Any]
+    device: torch.device | None
+
+
 def predict_window(
-    network: nn.Module,
-    window: Window,
-    normalization: Normalization,
-    tta: bool,
-    blend: Sequence[float],
-    dtype: np.dtype[Any],
-    device: torch.device | None,
-) -> tuple[NDArray[Any], int]:
+    network: nn.Module, window: Window, normalization: Normalization, finish: Finish
+) -> tuple[NDArray[Any], Predicted]:
     """As `predict_block`, of pixels that are read already."""
-    inside = window.inside
+    inside, device = window.inside, finish.device
     if device is None:
         device = next((parameter.device for parameter in network.parameters()), torch.device("cpu"))
     x = _moved(reflect_to(torch.from_numpy(normalization.apply(window.filled)), window.size), device)
-    y = forward(network, x, tta)[:, :, *inside]
-    weight = torch.tensor(blend, device=device).reshape(-1, *(1,) * len(inside))
-    result = normalization.undo(torch.lerp(x[:, :, *inside], y, weight).cpu().numpy(), dtype)
+    y = forward(network, x, finish.tta)
+    weight = torch.ones_like(x) if finish.blend is None else finish.blend.weight(x, y, normalization)
+    weight = finish.strength * weight[:, :, *inside]
+    mixed = torch.lerp(x[:, :, *inside], y[:, :, *inside], weight)
+    result = normalization.undo(mixed.cpu().numpy(), finish.dtype)
+    share = 1 - weight.mean((0, *range(2, weight.ndim)), dtype=torch.float64).cpu().numpy()
     if window.filled is window.raw:
-        return result, 0
+        return result, Predicted(0, share)
     own = window.raw[:, :, *inside]
-    return result, _pass_through(result, own, np.isfinite(own))
+    return result, Predicted(_pass_through(result, own, np.isfinite(own)), share)
 
 
 def _pass_through(result: NDArray[Any], raw: NDArray[Any], finite: NDArray[np.bool_] | None) -> int:

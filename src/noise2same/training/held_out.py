@@ -18,14 +18,6 @@ N_BATCHES = 32
 """Batches of patches that an error is estimated on, always the same ones."""
 RESOLUTION = 0.02
 """Share of the noise's variance below which an estimated error is not exact enough to be compared; not measured."""
-UNDERESTIMATED = 0.2
-"""Share by which the noise's variance may be larger than estimated, before an output counts as having lost signal.
-
-Set by reasoning, not measured: 95 of 100 estimates of the level at σ = 5 are within 10 % (`benchmarks/level.md`), which
-is 20 % of the variance. A blend with a weight that is up to twice the best one is still no worse than the input.
-"""
-BLEND_PIXELS = 2**21
-"""Pixels of the images that are denoised to see how much is taken away: seconds on a CPU."""
 
 
 class HeldOut(Protocol):
@@ -40,9 +32,6 @@ class HeldOut(Protocol):
 
     def error(self, network: nn.Module) -> float:
         """Mean squared error of a network against the clean images, in squared normalized units."""
-
-    def blend(self, network: nn.Module) -> tuple[float, ...] | None:
-        """Weight of each channel's output, from 0 to 1; the rest is the input. None where it cannot be estimated."""
 
 
 def held_out_error(
@@ -95,28 +84,6 @@ class HeldOutSure:
     def error(self, network: nn.Module) -> float:
         residual, covariance = self._parts(network)
         return float((residual - self._variance + 2 * covariance).mean())
-
-    def blend(self, network: nn.Module) -> tuple[float, ...] | None:
-        r"""Weight of each channel's output in the blend :math:`x + w\,(f(x) - x)` that has the least estimated error.
-
-        .. math:: E\|x + w(f-x) - y\|^2 = \sigma^2 - 2w\,(\sigma^2 - Cov(f, x)) + w^2\,E\|f-x\|^2
-
-        is least at :math:`w = (\sigma^2 - Cov(f, x)) / E\|f-x\|^2`: 1 for the best of all outputs, and less for one
-        that took away more than the noise. It errs towards the output, because the variance may be `UNDERESTIMATED`.
-        The covariance is that of the held-out pixels. What was taken away is measured in all of the images, because a
-        few bright places may have most of it. None where some images have stronger noise, which would need a weight
-        each.
-        """
-        if self.patches.strengths is not None:
-            return None
-        _, covariance = self._parts(network)
-        squares, variances = torch.zeros_like(self._variance), torch.zeros_like(self._variance)
-        for x, valid in self.patches.tiles(BLEND_PIXELS):
-            squares += channel_sums((predicted(network, x) - x).square() * valid)
-            variances += channel_sums(self.noise.variance(x) * valid)
-        share = covariance / self._variance.clamp(min=1e-12)
-        removable = variances * (1 + UNDERESTIMATED - share)
-        return tuple((removable / squares.clamp(min=1e-12)).clamp(0, 1).tolist())
 
     @cached_property
     def _drawn(self) -> tuple[list[Batch], list[Tensor], list[Tensor], list[Tensor]]:
@@ -173,10 +140,6 @@ class HeldOutTarget:
         batches = self._batches
         squares = [(predicted(network, batch.x) - target_of(batch)).square() for batch in batches]
         return float((channel_means(squares, batches) - self._offset).mean())
-
-    def blend(self, network: nn.Module) -> None:
-        """None: the output of a supervised network is not blended with its input."""
-        return None
 
     @cached_property
     def _batches(self) -> list[Batch]:

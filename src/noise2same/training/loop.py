@@ -57,8 +57,6 @@ class Outcome:
     """Whether it ended before the budget, because more training would have gained nothing."""
     unchanged: bool
     """Whether the weights are those of before, because training made them worse."""
-    blend: tuple[float, ...] | None
-    """Weight of each channel's output against its input (`HeldOut.blend`); None where it cannot be estimated."""
     diverged: bool
     """Whether it ended because a loss or weight was NaN or infinite. The rest is of the last moment that was good."""
     terms: dict[str, float]
@@ -100,7 +98,7 @@ def fit(
     recipe : Recipe
         Budget, learning rate and the like.
     held_out : HeldOut, optional
-        Measures the error, for early stopping, the best weights and the blend. None: there is no such thing.
+        Measures the error, for early stopping and the best weights. None: there is no such thing.
     device : torch.device
         Where to train.
     checkpoint : Path, optional
@@ -226,7 +224,6 @@ class _Run:
         self.network.load_state_dict(learned.weights)
         self.network.eval()
         unchanged = self.early_stopping.keep_best(self.network)
-        held_out = self.early_stopping.held_out
         return Outcome(
             learned.step,
             learned.seconds,
@@ -234,7 +231,6 @@ class _Run:
             self.stopped,
             self.early_stopping.done_at is not None,
             unchanged,
-            None if held_out is None else held_out.blend(self.network),
             self.diverged,
             learned.terms,
             self.history,
