@@ -47,11 +47,15 @@ class Grid:
     multiple: tuple[int, ...]
 
     @classmethod
-    def of(cls, network: nn.Module, size: tuple[int, ...]) -> Grid:
-        """The grid of a network that may state its `reach` and `multiple`."""
+    def of(cls, network: nn.Module, size: tuple[int, ...], margin: Sequence[int] = ()) -> Grid:
+        """The grid of a network that may state its `reach` and `multiple`.
+
+        `margin` is the number of pixels around a block, along each axis, whose output is needed too.
+        """
         multiple = tuple(getattr(network, "multiple", (1,) * len(size)))
         unknown = tuple(max(UNKNOWN_REACH, step) for step in multiple)
-        return cls(size, tuple(getattr(network, "reach", unknown)), multiple)
+        reach = tuple(getattr(network, "reach", unknown))
+        return cls(size, tuple(map(sum, zip(reach, margin, strict=True))) if margin else reach, multiple)
 
     @property
     def whole(self) -> Region:

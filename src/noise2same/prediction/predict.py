@@ -20,11 +20,12 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from noise2same.data import axes as ax
-from noise2same.data.normalize import Normalization, fill_invalid
+from noise2same.data.normalize import Normalization, fill_invalid, to_dtype
 from noise2same.data.padding import reflect_to
 from noise2same.device import is_out_of_memory
 from noise2same.errors import Cancelled
 from noise2same.plan import BLOCK_MEMORY
+from noise2same.prediction import flux
 from noise2same.prediction.blocks import UNKNOWN_VALUES, Grid, Region, chunks_of, halved
 
 REGION_MEMORY = 2**27
@@ -85,7 +86,7 @@ def predict(
         Number of NaN and infinite pixels that were passed through.
     """
     sources, targets = ax.samples(data, axes), ax.samples(out, axes)
-    grid = Grid.of(network, sources[0].size)
+    grid = _grid(network, sources[0].size, normalization)
     unit = chunks_of(out, axes) or grid.multiple
     blocks = _cut(network, grid, out, axes, unit, block, memory or BLOCK_MEMORY[len(grid.size)])
     todo = deque(Task(source, target, *one) for source, target in zip(sources, targets, strict=True) for one in blocks)
@@ -111,6 +112,11 @@ def predict(
             done, passed = done + 1, passed + count
             report(on_block, done, done + len(todo))
     return passed
+
+
+def _grid(network: nn.Module, size: tuple[int, ...], normalization: Normalization | None) -> Grid:
+    stabilized = normalization is not None and normalization.stabilizer is not None
+    return Grid.of(network, size, flux.margin(len(size)) if stabilized else ())
 
 
 def _cut(
@@ -159,7 +165,7 @@ def predict_block(
     int
         Number of NaN and infinite pixels that were passed through.
     """
-    grid = Grid.of(network, source.size)
+    grid = _grid(network, source.size, normalization)
     kind = np.dtype(source.array.dtype if dtype is None else dtype)
     return predict_window(network, read_window(source, grid, region), normalization, tta, blend, kind, device)
 
@@ -272,13 +278,23 @@ def predict_window(
     if device is None:
         device = next((parameter.device for parameter in network.parameters()), torch.device("cpu"))
     x = _moved(reflect_to(torch.from_numpy(normalization.apply(window.filled)), window.size), device)
-    y = forward(network, x, tta)[:, :, *inside]
     weight = torch.tensor(blend, device=device).reshape(-1, *(1,) * len(inside))
-    result = normalization.undo(torch.lerp(x[:, :, *inside], y, weight).cpu().numpy(), dtype)
+    mixed = torch.lerp(x, forward(network, x, tta), weight)
+    result = _in_own_units(mixed, window, normalization, dtype)
     if window.filled is window.raw:
         return result, 0
     own = window.raw[:, :, *inside]
     return result, _pass_through(result, own, np.isfinite(own))
+
+
+def _in_own_units(y: Tensor, window: Window, normalization: Normalization, dtype: np.dtype[Any]) -> NDArray[Any]:
+    """The region of a window, of which a network made `y`."""
+    if normalization.stabilizer is None:
+        return normalization.undo(y[:, :, *window.inside].cpu().numpy(), dtype)
+    seen = tuple(slice(length) for length in window.raw.shape[2:])
+    clean = normalization.undo(y[:, :, *seen].cpu().numpy(), np.dtype(np.float64))
+    kept = flux.keep_flux(window.filled, clean, normalization)
+    return to_dtype(kept[:, :, *window.inside], dtype)
 
 
 def _pass_through(result: NDArray[Any], raw: NDArray[Any], finite: NDArray[np.bool_] | None) -> int:
