@@ -473,3 +473,42 @@ def test_what_is_no_image_gets_a_short_sentence(tiny, images, words):
     with pytest.raises(InputError, match=words) as error:
         tiny.denoise(images)
     assert len(str(error.value)) < 120
+
+
+def aperture_fluxes(image, places, radius=6):
+    rows, columns = np.ogrid[: image.shape[0], : image.shape[1]]
+    sky = float(np.median(image))
+    near = [np.hypot(rows - y, columns - x) <= radius for y, x in places]
+    return np.array([(image[some].astype(np.float64) - sky).sum() for some in near])
+
+
+def test_faint_stars_beside_bright_ones_keep_their_flux_also_from_a_model_file(tmp_path):
+    rng = np.random.default_rng(0)
+    places = [(20 + 30 * i, 20 + 30 * j) for i in range(6) for j in range(6)]
+    clean = np.full((192, 192), 140.0)
+    rows, columns = np.ogrid[:192, :192]
+    for (y, x), flux in zip(places, rng.permutation(np.geomspace(1000, 1e6, 36)), strict=True):
+        clean += flux / (2 * np.pi * 1.8**2) * np.exp(-((rows - y) ** 2 + (columns - x) ** 2) / (2 * 1.8**2))
+    noisy = np.rint(0.5 * poisson_gaussian(clean, 1.0, 5.0, rng) + 100).astype(np.uint16)
+    model = n2s.train(noisy, steps=150, progress=False)
+    result = model.denoise(noisy, dtype="float32")
+    truth = aperture_fluxes(0.5 * clean, places)
+    faint = truth < 0.5 * 20_000  # from 7 to 120 standard deviations
+    errors, before = (aperture_fluxes(image, places)[faint] / truth[faint] - 1 for image in (result, noisy))
+    assert abs(np.median(errors)) < 0.02
+    assert np.abs(errors).mean() <= np.abs(before).mean()
+    assert result.mean() == pytest.approx(noisy.mean(), rel=1e-3)
+    dark = clean < 140.5
+    assert (result - 0.5 * clean - 100)[dark].std() < 0.2 * (noisy - 0.5 * clean - 100)[dark].std()
+    again = n2s.Denoiser.load(model.save(tmp_path / "stars.safetensors"))
+    assert again.normalization == model.normalization and again.normalization.stabilizer is not None
+    np.testing.assert_array_equal(again.denoise(noisy), model.denoise(noisy))
+
+
+def test_a_model_file_whose_scale_does_not_fit_its_channels_is_refused(tiny, tmp_path):
+    path = tiny.save(tmp_path / "model.safetensors")
+    header, weights = read_model(path)
+    header["normalization"]["stabilizer"] = {"a": [1.0, 2.0], "b": [0.0, 0.0]}
+    save_file(weights, path, {"noise2same": json.dumps(header)})
+    with pytest.raises(InputError, match="damaged"):
+        n2s.Denoiser.load(path)

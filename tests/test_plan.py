@@ -14,6 +14,7 @@ from skimage.data import camera, chelsea
 import noise2same as n2s
 from noise2same import Config, Plan, io
 from noise2same.data.normalize import Normalization
+from noise2same.data.stabilize import Stabilizer
 from noise2same.data.training_data import read_training_data
 from noise2same.errors import InputError
 from noise2same.noise.model import NoiseModel
@@ -274,3 +275,76 @@ def test_the_module_is_the_function_too():
     import noise2same.plan
 
     assert replace(noise2same.plan(IMAGE, steps=3).noise.value) == n2s.plan(IMAGE, steps=3).noise.value
+
+
+def stars(gain, side=256, count=40):
+    """A noisy field of stars of 500 to 10⁶ electrons on a sky of 130."""
+    rng = np.random.default_rng(0)
+    clean = np.full((side, side), 130.0)
+    rows, columns = np.ogrid[:side, :side]
+    for y, x, flux in zip(*rng.uniform(10, side - 10, (2, count)), np.geomspace(500, 1e6, count), strict=True):
+        clean += flux / (2 * np.pi * 1.8**2) * np.exp(-((rows - y) ** 2 + (columns - x) ** 2) / (2 * 1.8**2))
+    return gain * poisson_gaussian(clean, 1.0, 5.0, rng)
+
+
+def test_a_field_of_stars_is_trained_on_a_stabilized_scale_and_its_gain_is_found():
+    noisy = stars(gain=0.4)
+    plan = n2s.plan(noisy)
+    assert plan.scale.value == "stabilized" and "huge" in plan.scale.reason
+    assert plan.noise.value.a[0] == pytest.approx(0.4, rel=0.3)
+    assert plan.method.value == "sure"
+    sky = plan.noise.value.variance(np.full((1, 1, 1, 1), np.median(noisy))).item()
+    assert sky == pytest.approx(0.16 * 155, rel=0.1)
+    sigma = plan.normalized_noise().sigma[0]
+    assert sigma == pytest.approx(1 / plan.training_scale.std[0])
+    again = Plan.model_validate_json(plan.model_dump_json())
+    assert again == plan and again.training_scale.stabilizer == plan.training_scale.stabilizer
+
+
+@pytest.mark.parametrize("noisy", [gaussian(camera(), 10, RNG), poisson_gaussian(camera(), 3, 2, RNG), chelsea()])
+def test_an_ordinary_picture_is_trained_on_a_linear_scale(noisy):
+    plan = n2s.plan(noisy)
+    assert plan.scale.value == "linear" and "usual" in plan.scale.reason
+    assert plan.training_scale == plan.fingerprint.scale and plan.fingerprint.stabilized is None
+
+
+def photons(**more) -> Fingerprint:
+    image = found("poisson", steady=False, brightness_range=30.0, **more)
+    steady = Normalization((20.0,), (5.0,), Stabilizer((1.0,), (100.0,)))
+    noise = replace(image.noise, a=(1.0,) * image.channels)
+    return image.model_copy(update={"noise": noise, "stabilized": steady})
+
+
+@pytest.mark.parametrize(
+    ("image", "options", "scale", "because"),
+    [
+        (photons(), {}, "stabilized", "huge"),
+        (photons(), {"sigma": 5.0, "gain": 2.0}, "stabilized", "huge"),
+        (photons(dims=3), {}, "stabilized", "huge"),
+        (photons(), {"scale": "linear"}, "linear", "asked for"),
+        (photons(), {"sigma": 5.0}, "linear", "does not grow"),
+        (photons(), {"normalization": "image"}, "linear", "by itself"),
+        (photons(), {"method": "noise2same"}, "linear", "as it was published"),
+        (photons(), {"noise_model": "gaussian"}, "linear", "noise_model was set"),
+        (photons(correlation=SHARED), {}, "linear", "share noise"),
+        (found("unknown", steady=False, brightness_range=30.0), {}, "linear", "unknown"),
+        (found(), {"scale": "stabilized"}, "stabilized", "asked for"),
+    ],
+)
+def test_which_scale_and_why(image, options, scale, because):
+    plan = make_plan(image, Config.of(**options))
+    assert plan.scale.value == scale and because in plan.scale.reason
+
+
+def test_a_scale_that_was_not_measured_cannot_be_trained_on():
+    plan = make_plan(found(), Config(scale="stabilized"))
+    with pytest.raises(InputError, match="make one with scale=stabilized"):
+        plan.normalized_noise()
+    with pytest.raises(InputError, match="normalization=image"):
+        Config.of(scale="stabilized", normalization="image")
+
+
+def test_a_plan_from_before_there_was_a_scale_is_linear():
+    fields = json.loads(make_plan(found(), Config()).model_dump_json())
+    del fields["scale"], fields["fingerprint"]["brightness_range"], fields["fingerprint"]["stabilized"]
+    assert Plan.model_validate(fields).scale.value == "linear"

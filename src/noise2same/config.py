@@ -96,6 +96,13 @@ class Config(BaseModel):
         Literal["dataset", "image"],
         Field(description="Statistics of all training images, kept with the model, or of each image by itself."),
     ] = "dataset"
+    scale: Annotated[
+        Literal["auto", "linear", "stabilized"],
+        Field(
+            description="Scale to train on. stabilized: one on which photon noise is equally strong everywhere, for a "
+            "huge range of brightness, as of stars; auto: where the images have one."
+        ),
+    ] = "auto"
     steps: Annotated[int | None, Field(ge=1, description="Training budget in steps.")] = None
     minutes: Annotated[
         float | None,
@@ -134,6 +141,8 @@ class Config(BaseModel):
             raise ValueError("give a budget in steps or in minutes, not both")
         if self.patch_3d[1] != self.patch_3d[2] or min(self.patch_3d) < 1:
             raise ValueError("patch_3d is Z, Y and X, all positive, with Y equal to X")
+        if self.scale == "stabilized" and self.normalization == "image":
+            raise ValueError("scale=stabilized is for all images together: leave it out, or normalization=image")
         return self
 
     @field_serializer("method")

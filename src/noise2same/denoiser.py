@@ -218,6 +218,8 @@ class Denoiser:
         plan = make_plan(found, self.config, trained=further) if plan is None else plan
         plan.check_fits(found)
         self.plan = plan
+        stabilizer = plan.training_scale.stabilizer
+        data = data if stabilizer is None else data.on_scale(stabilizer)
         method = plan.create_method(plan.profile(data))
         patches = data.patches(
             self.config.patch_of(data.dims),
@@ -443,7 +445,7 @@ class Denoiser:
             model = cls(Config.from_header(stored.config | ({} if method is None else {"method": method})))
             model.plan = None if stored.plan is None else Plan.model_validate(stored.plan)
             model.axes, model.channels, model.summary = stored.axes, stored.channels, stored.summary
-            model.normalization = Normalization(stored.normalization.mean, stored.normalization.std)
+            model.normalization = Normalization(**dict(stored.normalization))
             model.network = model.new_network()
             model.network.load_state_dict(weights)
         except InputError as error:  # such as a method of a package that is not installed

@@ -15,6 +15,7 @@ from torch import Tensor
 
 from noise2same import __version__
 from noise2same.data import axes as ax
+from noise2same.data.stabilize import Stabilizer
 from noise2same.errors import InputError
 from noise2same.files import replacing
 
@@ -30,6 +31,7 @@ class Statistics(BaseModel):
 
     mean: tuple[float, ...]
     std: tuple[Annotated[float, Field(gt=0)], ...]
+    stabilizer: Stabilizer | None = None
 
 
 class Header(BaseModel):
@@ -47,6 +49,9 @@ class Header(BaseModel):
         ax.check(self.axes, (1,) * len(self.axes))
         if not self.channels == len(self.normalization.mean) == len(self.normalization.std):
             raise ValueError("there are not as many means and standard deviations as channels")
+        scale = self.normalization.stabilizer
+        if scale is not None and not self.channels == len(scale.a) == len(scale.b):
+            raise ValueError("the stabilized scale does not have a gain for each channel")
         return self
 
 

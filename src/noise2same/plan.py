@@ -14,11 +14,13 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any, Generic, Literal, TypeVar
 
+import numpy as np
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 from noise2same import methods
 from noise2same.config import Config, batch_of
 from noise2same.data.normalize import Normalization
+from noise2same.data.stabilize import Stabilizer
 from noise2same.data.training_data import TrainingData
 from noise2same.errors import InputError
 from noise2same.methods import Algorithm, Architecture, DataProfile, Method
@@ -27,7 +29,7 @@ from noise2same.methods.projected import Projected
 from noise2same.methods.sure import Sure
 from noise2same.networks import pretrained
 from noise2same.noise.diagnose import Diagnosis
-from noise2same.noise.level import noise_level
+from noise2same.noise.level import HUGE, brightness_range, noise_level
 from noise2same.noise.model import NoiseModel
 from noise2same.noise.survey import majority_diagnosis, strength_per_image
 
@@ -39,6 +41,8 @@ MINUTES_PRETRAINED = 0.5
 """Budget of a pretrained network on one picture: most of the gain is there by then (benchmarks/set12.md)."""
 LEARNING_RATE = 3e-3
 """Adam's at its highest (benchmarks/presets.md)."""
+RANGE_PIXELS = 2**20
+"""About how many pixels the range of brightness is measured of."""
 FULL_RATE_PIXELS = 2**18
 """Pixels from which on a pretrained network is trained at the full rate; with fewer it soon overfits their noise.
 
@@ -109,6 +113,10 @@ class Fingerprint(Frozen):
     """Mean variance of the noise over all images, as a share of what `noise` says; 1 where it does not vary."""
     scale: Normalization
     """What a normalized unit is worth in the images' own units."""
+    brightness_range: float = 1.0
+    """Standard deviation of the images over their usual spread (`noise.level`), of the channel with the largest."""
+    stabilized: Normalization | None = None
+    """What a normalized unit is worth on the scale on which photon noise is steady; None if it was not looked at."""
 
 
 @dataclass(frozen=True)
@@ -181,6 +189,8 @@ class Plan(Frozen):
     strength_per_image: Decision[bool]
     """Whether each image has a noise level of its own."""
     normalization: Decision[Literal["dataset", "image"]]
+    scale: Decision[Literal["linear", "stabilized"]] = Decision("linear", "the model is older than this choice")
+    """Whether images are stabilized before they are normalized (`data.stabilize`)."""
     start: Decision[Literal["pretrained", "model", "scratch"]]
     budget: Decision[Budget]
     learning_rate: Decision[float]
@@ -238,7 +248,16 @@ class Plan(Frozen):
 
     def normalized_noise(self) -> NoiseModel:
         """The noise in normalized units."""
-        return self.noise.value.normalized(self.fingerprint.scale)
+        return self.noise.value.normalized(self.training_scale)
+
+    @property
+    def training_scale(self) -> Normalization:
+        """What a normalized unit is worth in training."""
+        if self.scale.value == "linear":
+            return self.fingerprint.scale
+        if self.fingerprint.stabilized is None:
+            raise InputError("The plan was made for a linear scale: make one with scale=stabilized.")
+        return self.fingerprint.stabilized
 
     def recipe(self) -> Recipe:
         """How to train."""
@@ -333,8 +352,25 @@ def fingerprint(data: TrainingData, config: Config) -> tuple[Fingerprint, tuple[
         noise_varies=strengths is not None,
         mean_strength=_mean_strength(data, strengths),
         scale=data.scale,
+        brightness_range=_brightness_range(data, noise),
     )
+    if config.scale == "stabilized" or found.brightness_range > HUGE:
+        told = _as_given(noise, config)
+        found = found.model_copy(update={"stabilized": Normalization.measure(data.raw, Stabilizer(told.a, told.b))})
     return found, strengths, diagnosis
+
+
+def _brightness_range(data: TrainingData, noise: NoiseModel) -> float:
+    """Of the channel with the largest one."""
+    step = max(1, round(data.pixels / RANGE_PIXELS))
+    ranges = []
+    for channel in range(data.channels):
+        pixels = np.concatenate([box[:, channel].reshape(-1)[::step] for box in data.raw]).astype(np.float64)
+        pixels = pixels[np.isfinite(pixels)]
+        middle = np.median(pixels) if pixels.size else 0.0
+        sigma = noise.channel(channel).variance(np.full((1, 1, 1), middle)).item() ** 0.5
+        ranges.append(brightness_range(pixels, sigma) if pixels.size else 1.0)
+    return max(ranges)
 
 
 def _mean_strength(data: TrainingData, strengths: tuple[float, ...] | None) -> float:
@@ -374,7 +410,8 @@ def make_plan(found: Fingerprint, config: Config, *, trained: bool = False) -> P
     trained : bool
         Whether an existing model is trained further.
     """
-    method, reason = _choose_method(found, config)
+    scale = _choose_scale(found, config)
+    method, reason = _choose_method(found, config, scale.value)
     assert issubclass(method, Method), "only methods that are trained have a plan"
     settings = methods.settings_of(method, config)
     noise = _choose_noise(found, config, getattr(settings, "noise_model", "auto"))
@@ -389,6 +426,7 @@ def make_plan(found: Fingerprint, config: Config, *, trained: bool = False) -> P
         noise_extent=_choose_extent(found, config, method, noise.value),
         strength_per_image=_choose_strengths(found, config),
         normalization=_normalization(config),
+        scale=scale,
         start=start,
         budget=_choose_budget(found, config, start.value),
         learning_rate=_choose_learning_rate(found, config, start.value),
@@ -405,7 +443,34 @@ def make_plan(found: Fingerprint, config: Config, *, trained: bool = False) -> P
     )
 
 
-def _choose_method(found: Fingerprint, config: Config) -> tuple[type[Algorithm], str]:
+def _choose_scale(found: Fingerprint, config: Config) -> Decision[Literal["linear", "stabilized"]]:
+    if config.scale != "auto":
+        return _because(config.scale, ASKED)
+    if found.brightness_range <= HUGE:
+        return _because("linear", f"the range of brightness is usual: {found.brightness_range:.1f} of at most {HUGE:g}")
+    why = f"the range of brightness is huge ({found.brightness_range:.0f}, usual is up to {HUGE:g})"
+    against = _why_not_stabilized(found, config)
+    if against is not None:
+        return _because("linear", f"{why}, but {against}")
+    return _because("stabilized", f"{why}: dark and bright places count by their noise, and faint sources are kept")
+
+
+def _why_not_stabilized(found: Fingerprint, config: Config) -> str | None:
+    able = methods.candidates(config)
+    if not any(issubclass(method, Sure | Projected) for method in (able[:1] if config.method != "auto" else able)):
+        return f"{able[0].name} is trained as it was published"
+    if config.method_settings.get("noise_model", "auto") != "auto":
+        return "noise_model was set"
+    if config.normalization == "image":
+        return "each image is normalized by itself"
+    if not found.noise.sure_holds:
+        return "pixels share noise" if found.noise.correlated else f"the noise is {found.noise.kind}"
+    if not any(_as_given(found.noise, config).a):
+        return "the noise does not grow with the brightness, as far as can be seen"
+    return None
+
+
+def _choose_method(found: Fingerprint, config: Config, scale: str) -> tuple[type[Algorithm], str]:
     able = methods.candidates(config)
     if config.method != "auto":
         return able[0], "it was asked for"
@@ -415,18 +480,19 @@ def _choose_method(found: Fingerprint, config: Config) -> tuple[type[Algorithm],
         return chosen, f"{' and '.join(asked)} was set, which {chosen.name} uses and sure does not"
     if config.method_settings.get("noise_model", "auto") != "auto":
         return Sure, "noise_model was set"
-    against = _why_not_sure(found)
+    against = _why_not_sure(found, scale)
     if against is None:
-        return Sure, f"the noise is {found.noise.kind} and equally strong in dark and bright places"
+        kind = found.noise.kind if scale == "linear" else "gaussian on this scale"
+        return Sure, f"the noise is {kind} and equally strong in dark and bright places"
     if Projected in able:
         return Projected, against
     return Sure, f"{' and '.join(asked)} was set"
 
 
-def _why_not_sure(found: Fingerprint) -> str | None:
+def _why_not_sure(found: Fingerprint, scale: str) -> str | None:
     """Why an unbiased estimate of the error would not hold for these images; None if it would."""
     noise = found.noise
-    if not found.steady:
+    if not found.steady and scale == "linear":
         if noise.kind in ("poisson", "poisson-gaussian"):
             return "the noise grows with the brightness, by a law that depends on the detector"
         if noise.kind == "gaussian":
@@ -442,8 +508,7 @@ def _why_not_sure(found: Fingerprint) -> str | None:
 def _choose_noise(found: Fingerprint, config: Config, model: str) -> Decision[NoiseModel]:
     noise, count = found.noise, found.channels
     if config.sigma is not None or config.gain is not None:
-        given = replace(noise, a=(config.gain or 0.0,) * count, b=((config.sigma or 0.0) ** 2,) * count)
-        return _because(_positive(given, model), "the level was given")
+        return _because(_positive(_as_given(noise, config), model), "the level was given")
     variances = [sigma**2 for sigma in noise.sigma]
     if model == "gaussian":
         flat = replace(noise, a=(0.0,) * count, b=tuple(variances), kind="gaussian")
@@ -453,6 +518,14 @@ def _choose_noise(found: Fingerprint, config: Config, model: str) -> Decision[No
         photons = replace(noise, a=slopes, b=(0.0,) * count, kind="poisson")
         return _because(_positive(photons, model), "noise_model=poisson, level as measured")
     return _because(noise, f"measured, confidence {noise.confidence:.2f} of 1")
+
+
+def _as_given(noise: NoiseModel, config: Config) -> NoiseModel:
+    """The noise, with the level that the user gave, if any."""
+    if config.sigma is None and config.gain is None:
+        return noise
+    count = len(noise.b)
+    return replace(noise, a=(config.gain or 0.0,) * count, b=((config.sigma or 0.0) ** 2,) * count)
 
 
 def _positive(noise: NoiseModel, model: str) -> NoiseModel:

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 import torch
 
 from noise2same.data.normalize import Normalization
+from noise2same.data.stabilize import Stabilizer
 from noise2same.noise.model import NoiseModel
 
 TWO = NoiseModel((2.0, 0.5), (25.0, 4.0), (100.0, 50.0), (40.0, 20.0), kind="poisson-gaussian")
@@ -40,3 +43,17 @@ def test_where_the_error_can_be_estimated(kind, correlation, holds):
     noise = NoiseModel(kind=kind, correlation=correlation)
     assert noise.sure_holds == holds
     assert noise.extent == ((0, 1) if correlation else ())
+
+
+def test_on_a_stabilized_scale_the_noise_is_gaussian_and_steady():
+    noise = NoiseModel((2.0, 0.0), (50.0, 9.0), (100.0, 30.0), (40.0, 10.0), kind="poisson-gaussian", confidence=0.9)
+    rng = np.random.default_rng(0)
+    clean = np.broadcast_to(np.geomspace(20, 1e5, 64)[:, None], (1, 2, 64, 4096))
+    image = clean + rng.standard_normal(clean.shape) * noise.variance(clean) ** 0.5
+    scale = Normalization.measure([image], Stabilizer(noise.a, noise.b))
+    inner = noise.normalized(scale)
+    assert inner.a == (0.0, 0.0) and inner.kind == "gaussian" and inner.sure_holds
+    rows = scale.apply(image).std(axis=-1)[0]
+    np.testing.assert_allclose(rows, np.array(inner.sigma)[:, None].repeat(64, 1), rtol=0.1)
+    stronger = replace(noise, a=(8.0, 0.0), b=(200.0, 36.0)).normalized(scale)  # twice as strong everywhere
+    np.testing.assert_allclose(stronger.sigma, np.multiply(2, inner.sigma), rtol=1e-6)

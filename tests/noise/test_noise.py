@@ -165,3 +165,17 @@ def test_combined_noise_has_the_published_strength(data_dir: Path) -> None:
     crops = [io.imread(path)[:128, :128] for path in sorted((data_dir / "imagenet").glob("*.JPEG"))[:60]]
     scores = [psnr(crop, combined(crop, rng), data_range=255) for crop in crops if crop.ndim == 3]
     assert np.mean(scores) == pytest.approx(9.69, abs=0.15)
+
+
+@pytest.mark.parametrize("photons", [True, False])
+def test_the_gain_is_found_in_stars_and_the_level_in_the_sky(photons: bool, rng: np.random.Generator) -> None:
+    clean = np.full((512, 512), 140.0)
+    rows, columns = np.ogrid[:512, :512]
+    for y, x, flux in zip(*rng.uniform(10, 500, (2, 200)), np.geomspace(200, 1e6, 200), strict=True):
+        clean += flux / (2 * np.pi * 1.8**2) * np.exp(-((rows - y) ** 2 + (columns - x) ** 2) / (2 * 1.8**2))
+    noisy = poisson_gaussian(clean, 1.0, 5.0, rng) if photons else gaussian(clean, 13.0, rng)
+    levels = measure([noisy[None]])
+    assert levels is not None
+    line = fit(levels)
+    assert line.at(140.0) == pytest.approx(165.0 if photons else 169.0, rel=0.05)
+    assert line.slope == pytest.approx(1.0, rel=0.25) if photons else abs(line.slope) < 0.01

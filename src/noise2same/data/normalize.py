@@ -10,22 +10,26 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import ndimage
 
+from noise2same.data.stabilize import Stabilizer
+
 
 @dataclass(frozen=True)
 class Normalization:
-    """Mean and standard deviation of each channel, in the image's own units."""
+    """Mean and standard deviation of each channel, in the image's own units or on a stabilized scale."""
 
     mean: tuple[float, ...]
     std: tuple[float, ...]
+    stabilizer: Stabilizer | None = None
+    """What is applied before; None for the image's own units."""
 
     @classmethod
-    def measure(cls, images: Iterable[NDArray]) -> Normalization:
+    def measure(cls, images: Iterable[NDArray], stabilizer: Stabilizer | None = None) -> Normalization:
         """Pool the pixels of images of shape (N, C, [Z,] Y, X), leaving out NaN and infinite ones.
 
         A channel that is constant keeps a scale of 1.
         """
         count, total, square, shift = 0.0, 0.0, 0.0, None
-        for image in images:
+        for image in images if stabilizer is None else map(stabilizer.apply, images):
             flat = np.moveaxis(image, 1, 0).reshape(image.shape[1], -1).astype(np.float64)
             finite = np.isfinite(flat)
             flat = np.where(finite, flat, 0)
@@ -39,30 +43,33 @@ class Normalization:
         offset = total / np.maximum(count, 1)
         variance = np.maximum(square / np.maximum(count, 1) - offset**2, 0)
         std = np.where(variance > 1e-20 * (shift + offset) ** 2, np.sqrt(variance), 1.0)
-        return cls(tuple((shift + offset).tolist()), tuple(std.tolist()))
+        return cls(tuple((shift + offset).tolist()), tuple(std.tolist()), stabilizer)
 
     def apply(self, image: NDArray) -> NDArray[np.float32]:
         """(N, C, [Z,] Y, X) in any units -> float32 with zero mean and unit variance."""
         mean, std = self._columns(image.ndim)
-        return ((image - mean) / std).astype(np.float32)
+        own = image if self.stabilizer is None else self.stabilizer.apply(image)
+        return ((own - mean) / std).astype(np.float32)
 
     def undo(self, image: NDArray[np.float32], dtype: np.dtype[Any]) -> NDArray[Any]:
-        """Normalised (N, C, [Z,] Y, X) -> the image's own units, in `dtype`.
-
-        Integers are rounded and clipped to their range, never wrapped around.
-        """
+        """Normalised (N, C, [Z,] Y, X) -> the image's own units, in `dtype` (`to_dtype`)."""
         precise = np.result_type(np.float32, dtype)
         mean, std = (column.astype(precise) for column in self._columns(image.ndim))
         result = image * std
         result += mean
-        if np.issubdtype(dtype, np.integer):
-            limits = np.iinfo(dtype)
-            np.clip(np.rint(result, out=result), limits.min, limits.max, out=result)
-        return result.astype(dtype, copy=False)
+        return to_dtype(result if self.stabilizer is None else self.stabilizer.undo(result), dtype)
 
     def _columns(self, ndim: int) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
         shape = (-1, *(1,) * (ndim - 2))
         return np.asarray(self.mean).reshape(shape), np.asarray(self.std).reshape(shape)
+
+
+def to_dtype(values: NDArray[Any], dtype: np.dtype[Any]) -> NDArray[Any]:
+    """Floats, which may be overwritten, in `dtype`: integers are rounded and clipped to their range."""
+    if np.issubdtype(dtype, np.integer):
+        limits = np.iinfo(dtype)
+        np.clip(np.rint(values, out=values), limits.min, limits.max, out=values)
+    return values.astype(dtype, copy=False)
 
 
 def fill_invalid(image: NDArray) -> tuple[NDArray, NDArray[np.bool_] | None]:

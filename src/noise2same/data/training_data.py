@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import warnings
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 import numpy as np
@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from noise2same.data.normalize import Normalization, fill_invalid
 from noise2same.data.patches import Patches
 from noise2same.data.sampling import read_boxes
+from noise2same.data.stabilize import Stabilizer
 from noise2same.errors import InputError
 from noise2same.io import Image
 
@@ -59,6 +60,16 @@ class TrainingData:
     def range(self) -> tuple[float, float]:
         """Lowest and highest normalized value."""
         return min(float(image.min()) for image in self.images), max(float(image.max()) for image in self.images)
+
+    def on_scale(self, stabilizer: Stabilizer) -> TrainingData:
+        """The same images and targets on a stabilized scale, by the statistics of all of them together."""
+        scale = Normalization.measure(self.raw, stabilizer)
+
+        def again(images: list[NDArray[np.float32]]) -> list[NDArray[np.float32]]:
+            return [scale.apply(self.normalization.undo(image, np.dtype(np.float64))) for image in images]
+
+        targets = None if self.targets is None else again(self.targets)
+        return replace(self, images=again(self.images), targets=targets, normalization=scale, scale=scale)
 
     def patches(
         self,

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from noise2same.data.sampling import evenly_spread
 from noise2same.noise.correlation import correlation, thinned
 from noise2same.noise.defects import examine
-from noise2same.noise.level import Levels, fit, measure
+from noise2same.noise.level import Levels, fit, has_huge_range, measure
 from noise2same.noise.model import PARAMETRIC, NoiseModel
 
 CONFIDENT = 0.5
@@ -80,7 +80,8 @@ class Diagnosis:
 
     ``impulses`` and ``clipped`` are shares of pixels (see `defects.Values`), ``step`` is that between grey values over
     sigma, ``photon_step`` the same over a (1 where each photon is counted), ``slope_in_errors`` is a over its standard
-    error, ``variation`` the change of the variance from the 5th to the 95th percentile of the image over its mean,
+    error, ``variation`` the change of the variance from the 5th to the 95th percentile of the image over its mean (in a
+    huge range, up to the brightest level),
     ``read_out`` is b over the mean variance, ``error`` the relative standard error of the variance, ``misfit`` the
     distance of the measured levels from the line, and ``correlation`` the largest one over what passes as none.
     """
@@ -191,6 +192,8 @@ def _of_channel(boxes: list[NDArray], axes: str) -> Diagnosis:
     sigma, std = variance**0.5, float(pixels.std())
     values = examine(finite)
     dark, bright = np.quantile(pixels, (0.05, 0.95))
+    if has_huge_range(pixels, float(line.at(np.median(pixels))) ** 0.5):
+        bright = max(bright, levels.brightness.max())  # of stars, which are fewer
     evidence = {
         "impulses": values.impulses,
         "clipped": values.clipped,

@@ -20,11 +20,12 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from noise2same.data import axes as ax
-from noise2same.data.normalize import Normalization, fill_invalid
+from noise2same.data.normalize import Normalization, fill_invalid, to_dtype
 from noise2same.data.padding import reflect_to
 from noise2same.device import is_out_of_memory
 from noise2same.errors import Cancelled
 from noise2same.plan import BLOCK_MEMORY
+from noise2same.prediction import flux
 from noise2same.prediction.blend import Blend
 from noise2same.prediction.blocks import UNKNOWN_VALUES, Grid, Region, chunks_of, halved
 
@@ -98,7 +99,7 @@ def predict(
         Of the whole image.
     """
     sources, targets = ax.samples(data, axes), ax.samples(out, axes)
-    grid = _grid(network, sources[0].size, blend)
+    grid = _grid(network, sources[0].size, normalization, blend)
     finish = Finish(tta, blend, strength, np.dtype(out.dtype), device)
     unit = chunks_of(out, axes) or grid.multiple
     blocks = _cut(network, grid, out, axes, unit, block, memory or BLOCK_MEMORY[len(grid.size)])
@@ -129,8 +130,13 @@ def predict(
     return Predicted(invalid, kept / (len(sources) * math.prod(grid.size)))
 
 
-def _grid(network: nn.Module, size: tuple[int, ...], blend: Blend | None) -> Grid:
-    return Grid.of(network, size, () if blend is None else blend.reach(len(size)))
+def _grid(network: nn.Module, size: tuple[int, ...], normalization: Normalization | None, blend: Blend | None) -> Grid:
+    """The grid of a network whose output is needed around a block, for what is done with it afterwards."""
+    dims = len(size)
+    margins = [(0,) * dims if blend is None else blend.reach(dims)]
+    if normalization is not None and normalization.stabilizer is not None:
+        margins.append(flux.margin(dims))
+    return Grid.of(network, size, tuple(map(sum, zip(*margins, strict=True))))
 
 
 def _cut(
@@ -180,7 +186,7 @@ def predict_block(
     Predicted
         Of the region.
     """
-    grid = _grid(network, source.size, blend)
+    grid = _grid(network, source.size, normalization, blend)
     finish = Finish(tta, blend, strength, np.dtype(source.array.dtype if dtype is None else dtype), device)
     return predict_window(network, read_window(source, grid, region), normalization, finish)
 
@@ -303,14 +309,25 @@ def predict_window(
     x = _moved(reflect_to(torch.from_numpy(normalization.apply(window.filled)), window.size), device)
     y = forward(network, x, finish.tta)
     weight = torch.ones_like(x) if finish.blend is None else finish.blend.weight(x, y, normalization)
-    weight = finish.strength * weight[:, :, *inside]
-    mixed = torch.lerp(x[:, :, *inside], y[:, :, *inside], weight)
-    result = normalization.undo(mixed.cpu().numpy(), finish.dtype)
-    share = 1 - weight.mean((0, *range(2, weight.ndim)), dtype=torch.float64).cpu().numpy()
+    result = _in_own_units(torch.lerp(x, y, weight), window, normalization, finish)
+    share = 1 - finish.strength * weight[:, :, *inside].double().mean((0, *range(2, weight.ndim))).cpu().numpy()
     if window.filled is window.raw:
         return result, Predicted(0, share)
     own = window.raw[:, :, *inside]
     return result, Predicted(_pass_through(result, own, np.isfinite(own)), share)
+
+
+def _in_own_units(y: Tensor, window: Window, normalization: Normalization, finish: Finish) -> NDArray[Any]:
+    """The region of a window, of which a network made `y`, at the strength that is asked for."""
+    inside = window.inside
+    if normalization.stabilizer is None and finish.strength == 1:
+        return normalization.undo(y[:, :, *inside].cpu().numpy(), finish.dtype)
+    seen = tuple(slice(length) for length in window.raw.shape[2:])
+    clean = normalization.undo(y[:, :, *seen].cpu().numpy(), np.dtype(np.float64))
+    if normalization.stabilizer is not None:
+        clean = flux.keep_flux(window.filled, clean, normalization)
+    own = window.filled[:, :, *inside].astype(np.float64)
+    return to_dtype(own + finish.strength * (clean[:, :, *inside] - own), finish.dtype)
 
 
 def _pass_through(result: NDArray[Any], raw: NDArray[Any], finite: NDArray[np.bool_] | None) -> int:
