@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 import torch
 from scipy import ndimage
-from skimage.data import camera, chelsea
+from skimage.data import camera, chelsea, coins
 
 import noise2same as n2s
 from noise2same import Config, Plan, io
@@ -19,7 +19,7 @@ from noise2same.data.training_data import read_training_data
 from noise2same.errors import InputError
 from noise2same.noise.model import NoiseModel
 from noise2same.noise.synthetic import gaussian, poisson_gaussian
-from noise2same.plan import Decision, Fingerprint, fingerprint, make_plan
+from noise2same.plan import Budget, Decision, Fingerprint, fingerprint, make_plan
 
 RNG = np.random.default_rng(0)
 IMAGE = RNG.normal(40, 20, (64, 64)).astype(np.float32)
@@ -29,6 +29,7 @@ def found(kind="gaussian", *, steady=True, correlation=(), dims=2, channels=1, *
     each = (0.0,) * channels
     noise = NoiseModel(each, (100.0,) * channels, each, (20.0,) * channels, correlation, kind, 0.9)
     usual = {"images": 1, "pixels": 2**18, "noise_varies": False, "scale": Normalization(each, (20.0,) * channels)}
+    usual["shared_structure"] = (0.9,) * channels if channels > 1 else ()
     return Fingerprint(dims=dims, channels=channels, noise=noise, steady=steady, **usual | more)
 
 
@@ -66,7 +67,10 @@ def test_which_loss_and_why(image, options, method, because):
         (found(channels=3), {}, "pretrained"),
         (found("poisson", steady=False), {}, "pretrained"),
         (found(), {"features": 32}, "pretrained"),
-        (found(channels=2), {}, "scratch"),
+        (found(channels=2), {}, "pretrained"),
+        (found(channels=2), {"channels": "joint"}, "scratch"),
+        (found(channels=3, shared_structure=(0.1,) * 3), {}, "pretrained"),
+        (found(dims=3, channels=2, shared_structure=(0.1, 0.1)), {}, "scratch"),
         (found(dims=3), {}, "scratch"),
         (found("unknown", steady=False), {}, "scratch"),
         (found(), {"from_scratch": True}, "scratch"),
@@ -87,6 +91,8 @@ def test_where_training_starts(image, options, start):
         (found(pixels=2**16), {}, "0.5 minutes", 0.25 * 3e-3),
         (found(pixels=100), {}, "0.5 minutes", 0.1 * 3e-3),
         (found(images=2), {}, "5 minutes", 3e-3),
+        (found(channels=4, shared_structure=(0.1,) * 4), {}, "2 minutes", 3e-3),
+        (found(channels=30, shared_structure=(0.1,) * 30), {}, "5 minutes", 3e-3),
         (found(dims=3), {}, "5 minutes", 3e-3),
         (found(), {"steps": 7, "learning_rate": 1e-4}, "7 steps", 1e-4),
         (found(pixels=100), {"learning_rate": 1e-3}, "0.5 minutes", 1e-3),
@@ -115,6 +121,55 @@ def test_budget_and_learning_rate(image, options, budget, rate):
 def test_training_ends_early_only_where_the_error_can_be_estimated(image, options, stops):
     plan = make_plan(image, Config.of(**options))
     assert plan.early_stopping.value == stops and (plan.held_out.value > 0) == stops
+
+
+@pytest.mark.parametrize(
+    ("image", "options", "channels", "because"),
+    [
+        (found(), {}, "joint", "one channel"),
+        (found(channels=3), {}, "joint", "same structures"),
+        (found(channels=3, shared_structure=(0.9, 0.9, 0.2)), {}, "separate", "channel 3 has little"),
+        (found(channels=2), {}, "separate", "pretrained network for one channel, but none for 2"),
+        (found(channels=2), {"features": 20}, "joint", "same structures"),
+        (found(channels=2, dims=3), {}, "joint", "same structures"),
+        (found(channels=2, dims=3, shared_structure=(0.1, 0.1)), {}, "separate", "correlation 0.10"),
+        (found(channels=2), {"method": "noise2same"}, "joint", "as it was published"),
+        (found(channels=2), {"method": "noise2same", "channels": "separate"}, "separate", "asked for"),
+        (found(channels=2), {"channels": "joint"}, "joint", "asked for"),
+    ],
+)
+def test_channels_share_a_network_where_they_share_structure(image, options, channels, because):
+    plan = make_plan(image, Config.of(**options))
+    assert plan.channels.value == channels and because in plan.channels.reason
+
+
+def test_channels_of_a_photograph_and_of_unrelated_pictures():
+    rng = np.random.default_rng(0)
+    assert plan_of(gaussian(chelsea().astype(np.float32), 40, rng), "YXC").channels.value == "joint"
+    unrelated = np.stack([camera()[:300, :384], coins()[:300, :384], camera()[212:, 128:]]).astype(np.float32)
+    assert plan_of(gaussian(unrelated, 25, rng), "CYX").channels.value == "separate"
+
+
+def test_a_plan_of_before_channels_could_be_separate_is_joint():
+    stored = make_plan(found(channels=3), Config()).model_dump(mode="json")
+    del stored["channels"], stored["fingerprint"]["shared_structure"], stored["config"]["channels"]
+    assert Plan.model_validate(stored).channels.value == "joint"
+
+
+@pytest.mark.parametrize(
+    ("steps", "speed", "words"),
+    [
+        (1000, 10.0, None),
+        (1000, 30.0, "1000 steps only, because the machine was busy: give --steps 3000 instead"),
+        (91, 1.0, "91 steps only, and training needs 200 at least: give --steps 200 instead"),
+    ],
+)
+def test_what_is_said_of_a_budget_that_bought_too_few_steps(steps, speed, words):
+    plan = make_plan(found(), Config(minutes=5))
+    said = plan.starved(steps, 100.0, speed)
+    assert said is None if words is None else words in said and "5 minutes" in said
+    in_steps = plan.model_copy(update={"budget": Decision(Budget(steps=1000), "")})
+    assert in_steps.starved(steps, 100.0, speed) is None
 
 
 def test_neighbors_are_masked_together_by_the_projected_loss_alone_unless_told():

@@ -76,6 +76,13 @@ class Config(BaseModel):
         dict[str, Any], Field(description="Settings that only the chosen method has, such as lambda_inv.")
     ] = Field(default_factory=dict)
 
+    channels: Annotated[
+        Literal["auto", "joint", "separate"],
+        Field(
+            description="joint: one network for all channels. separate: one for each channel. auto: joint where the "
+            "channels show the same structures, as those of photographs do."
+        ),
+    ] = "auto"
     block: Annotated[Literal["plain", "residual"], Field(description="Building block of the U-Net.")] = "plain"
     features: Annotated[int, Field(ge=1, le=512, description="Feature maps at the finest level.")] = 16
     levels: Annotated[int, Field(ge=1, le=6, description="Resolutions of the U-Net.")] = 3

@@ -19,18 +19,20 @@ from torch import nn
 from noise2same import io, methods
 from noise2same.config import Config
 from noise2same.data import axes as ax
+from noise2same.data.channels import shared_structure
 from noise2same.data.normalize import Normalization
 from noise2same.data.patches import Patches
 from noise2same.data.sampling import read_boxes
-from noise2same.data.training_data import read_training_data
+from noise2same.data.training_data import MAX_VALUES, read_training_data
 from noise2same.device import describe, pick
 from noise2same.errors import Diverged, InputError
 from noise2same.io import Input
 from noise2same.methods import Algorithm, Classical, DataProfile, Method
 from noise2same.model_file import Header, read_model, write_model
 from noise2same.networks.pretrained import load_pretrained
+from noise2same.networks.separate import Separate
 from noise2same.noise.diagnose import Diagnosis, diagnose
-from noise2same.plan import TTA_PIXELS, Plan, architecture_of, fingerprint, make_plan
+from noise2same.plan import TTA_PIXELS, Channels, Plan, architecture_of, choose_channels, fingerprint, make_plan
 from noise2same.prediction.blend import Blend, measure_blend
 from noise2same.prediction.engines import prepare_for_inference
 from noise2same.prediction.predict import OnBlock, Predicted, predict, predict_whole
@@ -160,6 +162,7 @@ class Denoiser:
             raise InputError("minutes=0 trains nothing: give it some minutes, or denoise without training.")
         from noise2same.training.held_out import held_out_error  # imports what only training needs
         from noise2same.training.loop import fit
+        from noise2same.training.pace import fastest
         from noise2same.training.progress import ProgressBar
         from noise2same.training.state import to_all
 
@@ -194,7 +197,12 @@ class Denoiser:
         self.network.cpu()
         if further and outcome.unchanged:
             self.normalization = before
+        ended = outcome.interrupted or outcome.stopped or outcome.stopped_early or outcome.diverged
+        starved = None if ended else plan.starved(outcome.steps, outcome.seconds, fastest(outcome.history))
+        if starved:
+            say(starved)
         self.summary = dataclasses.asdict(outcome) | {
+            "starved": starved,
             "sigma": list(noise.sigma),
             "device": str(where),
             "images": len(opened),
@@ -211,12 +219,14 @@ class Denoiser:
         self, images: list[io.Image], targets: list[io.Image] | None, plan: Plan | None
     ) -> tuple[Plan, Method, Patches]:
         """Read the images, make a plan for them unless one is given, and make what it asks for."""
-        further = self.network is not None
+        trained: Channels | None = None
+        if self.network is not None:
+            trained = "separate" if isinstance(self.network, Separate) else "joint"
         how = self.config.normalization if plan is None else plan.normalization.value
         data = read_training_data(images, targets, normalization=how)
         found, strengths, self.diagnosis = fingerprint(data, self.config)
-        plan = make_plan(found, self.config, trained=further) if plan is None else plan
-        plan.check_fits(found)
+        plan = make_plan(found, self.config, trained=trained) if plan is None else plan
+        plan.check_fits(found, trained)
         self.plan = plan
         stabilizer = plan.training_scale.stabilizer
         data = data if stabilizer is None else data.on_scale(stabilizer)
@@ -230,7 +240,7 @@ class Denoiser:
         )
         self.normalization, self._prepared = data.normalization, None
         if self.network is None:
-            self.network = self._new_network(method)
+            self.network = self._new_network(method, plan.channels.value)
             if plan.start.value == "pretrained":
                 load_pretrained(self.network)
         return plan, method, patches
@@ -263,6 +273,8 @@ class Denoiser:
                 raise InputError(f"minutes=0 trains nothing, which {culprit} is for: leave one of them out.")
         opened = io.open_images(images, axes)
         self._adopt(opened, resume=False)
+        channels = self._choose_channels(opened)
+        self.config = self.config.model_copy(update={"normalization": "image", "channels": channels})
         network = self.new_network()
         if not load_pretrained(network):
             raise InputError(
@@ -273,7 +285,6 @@ class Denoiser:
         say(f"Not training: the pretrained network as it is, on {describe(pick())}.")
         self.network, self._prepared = network.eval(), None
         self.normalization = Normalization((0.0,) * self.channels, (1.0,) * self.channels)
-        self.config = self.config.model_copy(update={"normalization": "image"})
         self.summary = {"steps": 0, "seconds": 0.0, "interrupted": False, "images": len(opened), "pretrained": True}
         return self
 
@@ -473,14 +484,23 @@ class Denoiser:
         profile = DataProfile(len(ax.spatial(self.axes)), self.channels, level_given=given)
         method = self.method
         assert issubclass(method, Method), "only methods that are trained have a network"
-        return self._new_network(
-            method(methods.settings_of(method, self.config), profile, architecture_of(self.config))
-        )
+        made = method(methods.settings_of(method, self.config), profile, architecture_of(self.config))
+        channels = self.config.channels if self.plan is None else self.plan.channels.value
+        return self._new_network(made, "separate" if channels == "separate" else "joint")
 
-    def _new_network(self, method: Method) -> nn.Module:
+    def _new_network(self, method: Method, channels: Channels) -> nn.Module:
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(self.config.seed)
-            return method.network()
+            return method.new_network(channels)
+
+    def _choose_channels(self, images: list[io.Image]) -> Channels:
+        """Whether one network is to take all channels of images that nothing is trained on."""
+        if self.channels == 1 or self.config.channels != "auto":
+            shared: tuple[float, ...] = ()
+        else:
+            shared = shared_structure(read_boxes(images, MAX_VALUES))
+        dims = len(ax.spatial(self.axes))
+        return choose_channels(self.config, self.method, dims, self.channels, shared).value
 
     def _predict(
         self,

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from noise2same.quality.assess import Assessment
     from noise2same.training.state import OnStep
 
-FIXED = ("method", "block", "features", "levels", "noise_model")
+FIXED = ("method", "channels", "block", "features", "levels", "noise_model")
 """Settings of a trained network that cannot change, since its weights would not fit."""
 
 
@@ -349,6 +349,8 @@ def load_to_resume(model: Path, given: Mapping[str, Any]) -> Denoiser:
     """
     denoiser = Denoiser.load(model)
     trained, wanted = denoiser.config, Config.of(**given)
+    if denoiser.plan is not None:
+        trained = trained.model_copy(update={"channels": denoiser.plan.channels.value})
     changed = {name: getattr(wanted, name) for name in wanted.model_fields_set if name != "method_settings"}
     for name, value in (changed | wanted.method_settings).items():
         before = trained.method_settings.get(name, "auto") if name == "noise_model" else getattr(trained, name, None)

@@ -6,6 +6,7 @@ explains a run, storing it repeats the run, and editing it changes the run.
 
 from __future__ import annotations
 
+import math
 import os
 import sys
 from collections.abc import Sequence
@@ -19,6 +20,7 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 
 from noise2same import methods
 from noise2same.config import Config, batch_of
+from noise2same.data.channels import shared_structure
 from noise2same.data.normalize import Normalization
 from noise2same.data.stabilize import Stabilizer
 from noise2same.data.training_data import TrainingData
@@ -34,11 +36,22 @@ from noise2same.noise.model import NoiseModel
 from noise2same.noise.survey import majority_diagnosis, strength_per_image
 
 T = TypeVar("T")
+Channels = Literal["joint", "separate"]
+"""One network for all channels, or one for each."""
 
 MINUTES = 5.0
 """Budget of a training where the user gives none."""
 MINUTES_PRETRAINED = 0.5
 """Budget of a pretrained network on one picture: most of the gain is there by then (benchmarks/set12.md)."""
+FIRST_CHECK_STEP, FIRST_CHECK_STEP_PRETRAINED = 600, 200
+"""Step of the first check of early stopping: from scratch, learning is fast and unsteady before. Chosen on six images.
+
+A budget in minutes should buy as many."""
+SLOWED = 0.5
+"""Share of its fastest tenth's speed below which a run counts as slowed down by others. Set by reasoning, not measured:
+checks and previews cost less."""
+STEPS_ROUNDED = 50
+"""Steps that are recommended are multiples of it."""
 LEARNING_RATE = 3e-3
 """Adam's at its highest (benchmarks/presets.md)."""
 RANGE_PIXELS = 2**20
@@ -51,6 +64,8 @@ LEAST_RATE_SHARE = 0.1
 """Of the learning rate for few pixels."""
 PATCHES = 8
 """That go through the network in one step, where the user gives no batch."""
+JOINT_CORRELATION = 0.7
+"""Of the fine structure of a channel and another one, from which on one network for all is better: TODO"""
 HELD_OUT = 1 / 8
 """Share of the pixels that are held out of the loss, to estimate the error on."""
 TTA_PIXELS = 2**20
@@ -65,6 +80,10 @@ RECIPES: dict[str, dict[str, Any]] = {
     "paper": {"schedule": "halving", "clip": 0.0, "ema": 0.0, "freeze_bn_after": 1.0},
 }
 """What a preset fixes of the training: no user turns these."""
+
+
+OLDER = "the model is older than this choice"
+"""Why a plan of an earlier version has a decision that it had not."""
 
 
 class Frozen(BaseModel):
@@ -99,6 +118,8 @@ class Fingerprint(Frozen):
     dims: int
     """Number of spatial dimensions."""
     channels: int
+    shared_structure: tuple[float, ...] = ()
+    """Largest correlation of each channel's fine structure with another's, beneath the noise; empty for one channel."""
     images: int
     """Number of images, or of the boxes that represent them."""
     pixels: int
@@ -189,8 +210,10 @@ class Plan(Frozen):
     strength_per_image: Decision[bool]
     """Whether each image has a noise level of its own."""
     normalization: Decision[Literal["dataset", "image"]]
-    scale: Decision[Literal["linear", "stabilized"]] = Decision("linear", "the model is older than this choice")
+    scale: Decision[Literal["linear", "stabilized"]] = Decision("linear", OLDER)
     """Whether images are stabilized before they are normalized (`data.stabilize`)."""
+    channels: Decision[Channels] = Decision("joint", OLDER)
+    """Whether one network takes all channels, or each has its own."""
     start: Decision[Literal["pretrained", "model", "scratch"]]
     budget: Decision[Budget]
     learning_rate: Decision[float]
@@ -200,7 +223,7 @@ class Plan(Frozen):
     """Share of the pixels that the loss does not see."""
     freeze_bn_after: Decision[float]
     """Share of the budget after which batch norm keeps its statistics."""
-    blend: Decision[bool]
+    blend: Decision[bool] = Decision(True, OLDER)
     """Whether results are blended with their inputs where the network takes away more than the noise."""
     tta_pixels: Decision[int]
     """Largest frame that is denoised in eight orientations."""
@@ -272,8 +295,31 @@ class Plan(Frozen):
             **fixed,
         )
 
-    def check_fits(self, found: Fingerprint) -> None:
-        """Raise InputError if this is a plan for images of other dimensions or channels."""
+    def starved(self, steps: int, seconds: float, fastest: float) -> str | None:
+        """What to tell a user whose budget in minutes bought too few steps; None if it did not.
+
+        Parameters
+        ----------
+        steps, seconds : int and float
+            What was done until the budget was used up.
+        fastest : float
+            Steps a second in the fastest tenth of the run.
+        """
+        needed = FIRST_CHECK_STEP if self.start.value == "scratch" else FIRST_CHECK_STEP_PRETRAINED
+        slowed = steps < SLOWED * fastest * seconds
+        if self.budget.value.minutes is None or (steps >= needed and not slowed):
+            return None
+        why = "because the machine was busy" if slowed else f"and training needs {needed} at least"
+        wanted = math.ceil(max(needed, fastest * seconds) / STEPS_ROUNDED) * STEPS_ROUNDED
+        return (
+            f"The budget of {self.budget.value} was enough for {steps} steps only, {why}: "
+            f"give --steps {wanted} instead, for a result that can be repeated."
+        )
+
+    def check_fits(self, found: Fingerprint, trained: Channels | None = None) -> None:
+        """Raise InputError if this is a plan for other images, or for another network than one that is trained."""
+        if trained not in (None, self.channels.value):
+            raise InputError(f"The plan has channels={self.channels.value}, but the model {trained}: make a new plan.")
         own = self.fingerprint
         if (own.dims, own.channels) != (found.dims, found.channels):
             raise InputError(
@@ -345,6 +391,7 @@ def fingerprint(data: TrainingData, config: Config) -> tuple[Fingerprint, tuple[
     found = Fingerprint(
         dims=data.dims,
         channels=data.channels,
+        shared_structure=shared_structure(data.raw, noise.extent),
         images=len(data.images),
         pixels=data.pixels,
         noise=noise,
@@ -398,7 +445,7 @@ def _because(value: T, reason: str) -> Decision[T]:
     return Decision(value, reason)
 
 
-def make_plan(found: Fingerprint, config: Config, *, trained: bool = False) -> Plan:
+def make_plan(found: Fingerprint, config: Config, *, trained: Channels | None = None) -> Plan:
     """Decide everything that a training run needs.
 
     Parameters
@@ -407,15 +454,16 @@ def make_plan(found: Fingerprint, config: Config, *, trained: bool = False) -> P
         What was measured of the images.
     config : Config
         What the user asks for. It is kept in every case.
-    trained : bool
-        Whether an existing model is trained further.
+    trained : {"joint", "separate"}, optional
+        How an existing model that is trained further takes its channels; None for a new one.
     """
     scale = _choose_scale(found, config)
     method, reason = _choose_method(found, config, scale.value)
     assert issubclass(method, Method), "only methods that are trained have a plan"
     settings = methods.settings_of(method, config)
     noise = _choose_noise(found, config, getattr(settings, "noise_model", "auto"))
-    start = _choose_start(found, config, method, noise.value, trained)
+    channels = choose_channels(config, method, found.dims, found.channels, found.shared_structure, trained=trained)
+    start = _choose_start(found, config, method, noise.value, channels.value, trained is not None)
     stops = _choose_early_stopping(config, method, noise.value)
     return Plan(
         config=config,
@@ -427,8 +475,9 @@ def make_plan(found: Fingerprint, config: Config, *, trained: bool = False) -> P
         strength_per_image=_choose_strengths(found, config),
         normalization=_normalization(config),
         scale=scale,
+        channels=channels,
         start=start,
-        budget=_choose_budget(found, config, start.value),
+        budget=_choose_budget(found, config, start.value, channels.value),
         learning_rate=_choose_learning_rate(found, config, start.value),
         batch=_choose_batch(found, config, method),
         early_stopping=stops,
@@ -577,8 +626,38 @@ def _normalization(config: Config) -> Decision[Literal["dataset", "image"]]:
     return _because("dataset", "images of one set keep their relative brightness")
 
 
+def choose_channels(
+    config: Config,
+    method: type[Algorithm],
+    dims: int,
+    count: int,
+    shared: Sequence[float],
+    *,
+    trained: Channels | None = None,
+) -> Decision[Channels]:
+    """Whether one network takes all channels; `shared` is how much structure each has in common with another."""
+    if trained is not None:
+        return _because(trained, "an existing model is trained further")
+    if config.channels != "auto":
+        return _because(config.channels, "it was asked for")
+    if count == 1:
+        return _because("joint", "there is one channel")
+    if not issubclass(method, Sure | Projected):
+        return _because("joint", f"{method.name} is trained as it was published")
+    least = min(shared)
+    if least < JOINT_CORRELATION:
+        which = f"channel {shared.index(least) + 1}"
+        return _because("separate", f"{which} has little structure in common with others (correlation {least:.2f})")
+    alone, together = (
+        pretrained.exists(dims, number, config.features, config.levels, config.block) for number in (1, count)
+    )
+    if alone and not together:
+        return _because("separate", f"there is a pretrained network for one channel, but none for {count}")
+    return _because("joint", f"all channels show the same structures (correlation {least:.2f} or more)")
+
+
 def _choose_start(
-    found: Fingerprint, config: Config, method: type[Algorithm], noise: NoiseModel, trained: bool
+    found: Fingerprint, config: Config, method: type[Algorithm], noise: NoiseModel, channels: Channels, trained: bool
 ) -> Decision[Literal["pretrained", "model", "scratch"]]:
     if trained:
         return _because("model", "an existing model is trained further")
@@ -588,17 +667,21 @@ def _choose_start(
         return _because("scratch", f"{method.name} is trained as it was published")
     if issubclass(method, Projected) and noise.kind in ("impulse", "unknown"):
         return _because("scratch", f"the pretrained networks have not seen {noise.kind} noise")
-    if not pretrained.exists(found.dims, found.channels, config.features, config.levels, config.block):
-        what = f"{found.dims}D images with {found.channels} channel{'s' * (found.channels > 1)}"
+    count = found.channels if channels == "joint" else 1
+    if not pretrained.exists(found.dims, count, config.features, config.levels, config.block):
+        what = f"{found.dims}D images with {count} channel{'s' * (count > 1)}"
         return _because("scratch", f"there is no pretrained network of this size for {what}")
     return _because("pretrained", "it has seen noise of this kind on other pictures")
 
 
-def _choose_budget(found: Fingerprint, config: Config, start: str) -> Decision[Budget]:
+def _choose_budget(found: Fingerprint, config: Config, start: str, channels: Channels) -> Decision[Budget]:
     if config.steps is not None or config.minutes is not None:
         return _because(Budget(steps=config.steps, minutes=config.minutes), ASKED)
     if start != "scratch" and found.images == 1:
-        return _because(Budget(minutes=MINUTES_PRETRAINED), "a pretrained network needs little for one image")
+        networks = found.channels if channels == "separate" else 1
+        each = " for one image" if networks == 1 else f", and there are {networks}, one for each channel"
+        minutes = min(MINUTES, networks * MINUTES_PRETRAINED)
+        return _because(Budget(minutes=minutes), f"a pretrained network needs little{each}")
     why = "several images" if start != "scratch" else "a network starts from random weights"
     return _because(Budget(minutes=MINUTES), why)
 

@@ -14,6 +14,7 @@ from safetensors.numpy import load_file
 
 import noise2same
 from noise2same import Denoiser, Plan
+from noise2same.networks.separate import Separate
 
 Run = Callable[..., tuple[int, str, str]]
 SMALL = ("--steps", 5, "--set", "features=4", "--set", "batch=2", "--set", "patch=32")
@@ -176,3 +177,21 @@ def test_a_method_given_as_a_class(toy: Any) -> None:
     weak, strong = (noise2same.train(noisy(), method=toy, pull=pull, **options) for pull in (1.0, 4.0))
     assert strong.summary["terms"]["toy"] > 2 * weak.summary["terms"]["toy"]
     assert noise2same.denoise(noisy(), method=toy, **options).shape == (64, 64)
+
+
+def test_channels_by_hand(run: Run) -> None:
+    image = ("color.npy", "--axes", "YXC")
+    reason = json.loads(run("plan", *image, *SMALL, "--channels", "joint", "--json")[1])["channels"]
+    assert reason == {"value": "joint", "reason": "it was asked for"}
+    assert run("train", *image, "-m", "m.safetensors", *SMALL, "--channels", "separate")[0] == 0
+    model = Denoiser.load("m.safetensors")
+    assert isinstance(model.network, Separate) and model.config.channels == "separate"
+    assert run("denoise", *image, "-o", "a.npy", "-m", "m.safetensors")[0] == 0
+    assert run("denoise", *image, "-o", "b.npy", *SMALL, "--channels", "separate")[0] == 0
+    np.testing.assert_array_equal(np.load("a.npy"), np.load("b.npy"))
+    code, _, err = run("train", *image, "-m", "m.safetensors", "--resume", "--steps", 2, "--channels", "joint")
+    assert code == 2 and "channels=separate, which cannot change" in err
+    assert run("train", *image, "-m", "m.safetensors", "--resume", "--steps", 2)[0] == 0
+    assert isinstance(Denoiser.load("m.safetensors").network, Separate)
+    code, _, err = run("plan", *image, "--channels", "apart")
+    assert code == 2 and "channels=apart: it should be 'auto', 'joint' or 'separate'" in err

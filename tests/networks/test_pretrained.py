@@ -99,7 +99,7 @@ def test_in_no_time_each_image_has_its_own_brightness():
     ("image", "axes", "options", "words"),
     [
         (np.zeros((8, 32, 32), np.float32), "ZYX", {}, "not for 3D ones with 1 channel"),
-        (np.zeros((2, 32, 32), np.float32), "CYX", {}, "not for 2D ones with 2 channel"),
+        (np.zeros((2, 32, 32), np.float32), "CYX", {"channels": "joint"}, "not for 2D ones with 2 channel"),
         (NOISY, "YX", {"features": 8}, "these settings"),
         (NOISY, "YX", {"sigma": 25.0}, "sigma"),
         (NOISY, "YX", {"method": "noise2void"}, "method"),

@@ -13,14 +13,9 @@ from noise2same import Config, Denoiser
 from noise2same.data.patches import Patches
 from noise2same.noise.model import NoiseModel
 from noise2same.noise.synthetic import gaussian
+from noise2same.plan import FIRST_CHECK_STEP, FIRST_CHECK_STEP_PRETRAINED
 from noise2same.quality.metrics import psnr
-from noise2same.training.early_stopping import (
-    CHECKS_PER_DOUBLING,
-    COOLDOWN_SHARE,
-    FIRST_CHECK_STEP,
-    FIRST_CHECK_STEP_PRETRAINED,
-    EarlyStopping,
-)
+from noise2same.training.early_stopping import CHECKS_PER_DOUBLING, COOLDOWN_SHARE, EarlyStopping
 from noise2same.training.held_out import HeldOutSure
 
 

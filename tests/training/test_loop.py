@@ -17,9 +17,8 @@ from noise2same import Config, Denoiser
 from noise2same.errors import InputError
 from noise2same.methods.projected import Projected, ProjectedSettings
 from noise2same.noise.model import NoiseModel
-from noise2same.plan import Recipe
+from noise2same.plan import FIRST_CHECK_STEP, Recipe
 from noise2same.training import loop
-from noise2same.training.early_stopping import FIRST_CHECK_STEP
 from noise2same.training.held_out import HeldOutSure
 
 

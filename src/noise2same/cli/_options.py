@@ -64,6 +64,7 @@ class TrainingOptions:
     seed: Annotated[int | None, setting("seed")] = None
     sigma: Annotated[float | None, setting("sigma")] = None
     noise_extent: Annotated[str | None, setting("noise_extent")] = None
+    channels: Annotated[str | None, setting("channels")] = None
     from_scratch: Annotated[bool, setting("from_scratch")] = False
     lambda_inv: Annotated[
         str | None,

@@ -94,6 +94,8 @@ def settings_of(method: type[Algorithm], config: Config) -> Any:
     for name in shared_settings(config):
         if name not in method.uses:
             raise InputError(f"{method.name} does not use {name}: leave it out, or use another method.")
+    if config.channels == "separate" and issubclass(method, Method) and not method.separable:
+        raise InputError(f"{method.name} trains all channels together: leave out channels, or use another method.")
     preset = dict(method.paper_settings) if config.preset == "paper" else {}
     if config.sigma is not None:  # Theorem 2 replaces the preset's weight
         preset.pop("lambda_inv", None)

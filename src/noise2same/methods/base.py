@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar, Literal
 
 import torch
@@ -15,6 +15,7 @@ from noise2same.config import Config
 from noise2same.data.normalize import Normalization
 from noise2same.data.patches import Batch
 from noise2same.errors import InputError
+from noise2same.networks.separate import Separate
 from noise2same.networks.unet import UNet
 from noise2same.noise.model import NoiseModel
 
@@ -36,6 +37,12 @@ class DataProfile:
     """The ends of the range of the data."""
     normalization: Normalization = field(default_factory=lambda: Normalization((0.0,), (1.0,)))
     """What the images were normalized with."""
+
+    def channel(self, number: int) -> DataProfile:
+        """What is known of one channel."""
+        scale, index = self.normalization, min(number, len(self.normalization.mean) - 1)
+        one = Normalization((scale.mean[index],), (scale.std[index],))
+        return replace(self, channels=1, noise=self.noise.channel(number), normalization=one)
 
 
 @dataclass(frozen=True)
@@ -99,6 +106,8 @@ class Method(Algorithm):
     """Whether the targets have noise as strong as that of the images."""
     passes: ClassVar[int] = 1
     """How often it sends each patch through the network in one step."""
+    separable: ClassVar[bool] = True
+    """Whether each channel can have a network of its own: its loss asks the network for nothing but its output."""
     full_precision: ClassVar[bool] = False
     """Whether its loss needs 32 bits, as a finite difference does; otherwise a GPU may compute it in bfloat16."""
 
@@ -107,6 +116,13 @@ class Method(Algorithm):
             hint = ": give axes with S instead of Z to take them plane by plane." if profile.dims == 3 else "."
             raise InputError(f"{self.name} takes {self.dims[0]}D images only, not {profile.dims}D ones{hint}")
         self.settings, self.profile, self.architecture = settings, profile, architecture or Architecture()
+
+    def new_network(self, channels: Literal["joint", "separate"]) -> nn.Module:
+        """Untrained network for all channels together, or one for each of them (`Separate`)."""
+        if channels == "joint":
+            return self.network()
+        profiles = [self.profile.channel(number) for number in range(self.profile.channels)]
+        return Separate([type(self)(self.settings, one, self.architecture).network() for one in profiles])
 
     def network(self) -> nn.Module:
         """Untrained network for these settings and images; what its forward returns is the denoised image."""

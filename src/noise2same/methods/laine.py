@@ -72,6 +72,7 @@ class Laine(Method):
     name = "laine"
     when = "the kind of noise is known: noise_model=gaussian, poisson or impulse; slower than the others"
     uses = frozenset({"sigma", "gain"})
+    separable = False  # its network predicts the covariance of the channels
     full_precision = True  # what inverses of covariances need
     Settings = LaineSettings
 

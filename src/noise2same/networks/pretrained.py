@@ -11,6 +11,7 @@ import torch
 from torch import Tensor, nn
 
 from noise2same.model_file import read_model
+from noise2same.networks.separate import Separate
 from noise2same.networks.unet import Conv, UNet, Up
 
 WEIGHTS = {1: "grey.safetensors", 3: "colour.safetensors"}
@@ -27,14 +28,16 @@ def exists(dims: int, channels: int, features: int, levels: int, block: str) -> 
 def load_pretrained(network: nn.Module) -> bool:
     """Load pretrained weights into a new network, if there are any for its layers.
 
-    There are for the default U-Net in 2D with one or three channels. If the network is several times as wide, the
-    weights are widened so that it computes the same function.
+    There are for the default U-Net in 2D with one or three channels, and so for one that takes each channel by itself.
+    If the network is several times as wide, the weights are widened so that it computes the same function.
 
     Returns
     -------
     bool
         Whether there are such weights; if not, the network is unchanged.
     """
+    if isinstance(network, Separate):
+        return all([load_pretrained(one) for one in network.networks])
     if not isinstance(network, UNet) or len(network.multiple) != 2 or network.channels not in WEIGHTS:
         return False
     with as_file(files("noise2same") / "networks" / "weights" / WEIGHTS[network.channels]) as path:

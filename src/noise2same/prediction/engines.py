@@ -15,6 +15,7 @@ from torch.nn.utils.fusion import fuse_conv_bn_eval
 
 from noise2same.data.padding import on_multiples
 from noise2same.device import lay_out
+from noise2same.networks.separate import Separate
 from noise2same.networks.unet import BlurPool, Conv, Norm, Residual, UNet
 
 
@@ -25,10 +26,13 @@ def prepare_for_inference(network: nn.Module, device: torch.device) -> nn.Module
     """
     copy = lay_out(folded(network), device)
     engine = choose_engine(device)
-    if engine is None or not isinstance(copy, UNet):  # such as Laine's, which inverts matrices
+    networks = list(copy.networks) if isinstance(copy, Separate) else [copy]
+    unets = [one for one in networks if isinstance(one, UNet)]
+    if engine is None or len(unets) < len(networks):  # such as Laine's, which inverts matrices
         return copy
     try:
-        return engine(copy)
+        fast = [engine(one) for one in unets]
+        return Separate(fast) if isinstance(copy, Separate) else fast[0]
     except Exception as error:  # of whatever kind: the network itself always works
         warn_fallback(engine.__name__, error)
         return copy

@@ -8,10 +8,9 @@ from typing import Any
 
 from torch import Tensor, nn
 
+from noise2same.plan import FIRST_CHECK_STEP, FIRST_CHECK_STEP_PRETRAINED
 from noise2same.training.held_out import HeldOut
 
-FIRST_CHECK_STEP, FIRST_CHECK_STEP_PRETRAINED = 600, 200
-"""Step of the first check: from scratch, learning is fast and unsteady before. Chosen on six images."""
 CHECKS_PER_DOUBLING = 4
 """Checks while the number of steps doubles."""
 MIN_GAIN_DB = 0.05
