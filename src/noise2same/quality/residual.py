@@ -21,6 +21,12 @@ MAX_WHITE_LAG = 1.7
 """Standard errors that the autocorrelation of white noise in a block hardly exceeds."""
 SCALES = (2, 4, 8, 16)
 """Sides of the squares, in pixels, over which the residual is averaged."""
+FLATTEST = 0.05
+"""Share of the blocks, by their fine detail, that are flat in most images."""
+NOISE_LIKE = 0.37
+"""Correlation with the residual from which on detail in the flattest blocks is noise; texture has less."""
+BRIGHTNESS_LEVELS = 8
+"""Into which the blocks of an image are divided."""
 CROP = {2: (256, 256), 3: (16, 128, 128)}
 """Largest sides of the crops of a large image that are measured, [Z,] Y, X."""
 MIN_CROP = 64
@@ -83,6 +89,19 @@ class Blocks:
     def join(cls, parts: Sequence[Blocks]) -> Blocks:
         """Put the blocks of several crops together."""
         return cls(*(np.concatenate([getattr(part, field.name) for part in parts]) for field in fields(cls)))
+
+
+def by_brightness(some: Blocks) -> list[NDArray[np.intp]]:
+    """Divide blocks into equally large groups, from dark to bright; of few blocks, into fewer."""
+    return np.array_split(np.argsort(some.brightness), np.clip(len(some) // 4, 1, BRIGHTNESS_LEVELS))
+
+
+def remaining(some: Blocks) -> float:
+    """Standard deviation of detail in the flattest blocks, in units of the noise's; 0 if it is texture."""
+    flat = some[some.grain <= np.quantile(some.grain, FLATTEST)]
+    deviation = float(np.sqrt(flat.grain.mean()))
+    removed = float(np.sqrt(flat.square.mean()))
+    return deviation if deviation > removed or flat.detail.mean() > NOISE_LIKE * deviation * removed else 0.0
 
 
 def crops(shape: Sequence[int], pixels: int = PIXELS) -> list[tuple[slice, ...]]:

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from noise2same.noise.model import NoiseModel
 from noise2same.noise.sure import covariance, perturb
-from noise2same.quality.residual import BLOCK, Array, Blocks, blocks, crops
+from noise2same.quality.residual import BLOCK, Array, Blocks, blocks, by_brightness, crops, remaining
 
 Response = Callable[[NDArray[np.float32]], NDArray[Any]]
 """Denoises a crop of a noisy image, (C, [Z,] Y, X) in the image's units, to the same shape and units, unrounded.
@@ -32,10 +32,10 @@ SEED = 2010_11706
 """Of the change. Synthetic noise that was made with the same seed would be correlated with it."""
 PROBED_PIXELS = 2**18
 """Pixels of a channel that are denoised once more with a small change, at most."""
-DIAGNOSED_REL_SE = 0.04
-"""Relative standard error of the noise's variance as diagnosed (Set12)."""
-RECALIBRATED_REL_SE = 0.025
-"""Relative standard error of the noise's variance after recalibration on many blocks (BSD68)."""
+DIAGNOSED_REL_SE = 0.07
+"""Relative standard error of the noise's variance as diagnosed on small images (Train400)."""
+RECALIBRATED_REL_SE, QUIET_REL_SE = 0.02, 0.25
+"""The same after recalibration on many quiet blocks (Kodak24), and what √n of n quiet blocks divide (Train400)."""
 RESIDUAL_WEIGHT = 0.7
 """Weight of the residual against the diagnosis in the recalibrated variance (Set12, Kodak24)."""
 BLOCK_MEDIAN = (1 - 2 / (9 * BLOCK**2)) ** 3
@@ -66,25 +66,26 @@ class Risk:
     value: float
     deviation: float
     """Standard error of the value."""
-    least: float
-    """What the error cannot be below, whatever was measured."""
     noise: float
     """Mean variance of the noise: the error of the noisy image."""
+    left: float = 0.0
+    """Error of the noise that is seen to be left in the result alone; it contradicts a value far below it."""
 
     @property
     def low(self) -> float:
-        """Lower end of the 95 % confidence interval."""
-        return max(self.value - 1.96 * self.deviation, self.least)
+        """Lower end of the 95 % confidence interval, above 0."""
+        return max(self.value - 1.96 * self.deviation, 0.1 * self.value)
 
     @property
     def high(self) -> float:
         """Upper end of the 95 % confidence interval."""
-        return self.value + 1.96 * self.deviation
+        return max(self.value + 1.96 * self.deviation, self.left)
 
     @property
     def relative_error(self) -> float:
-        """Standard error of the value, relative to it."""
-        return self.deviation / self.value if self.value > 0 else float("inf")
+        """Standard error of the value, relative to it; infinite where it was shown to be wrong."""
+        wrong = self.value <= 0 or self.left > self.value + 1.96 * self.deviation
+        return float("inf") if wrong else self.deviation / self.value
 
 
 def probe(
@@ -153,8 +154,8 @@ def recalibrate_variance(measured: Blocks) -> VarianceScale:
     correction = square / removed - 1
     if abs(correction) > MAX_CORRECTION:
         return VarianceScale(1.0, max(DIAGNOSED_REL_SE, abs(correction)))
-    by_chance = float(np.sqrt(2 / len(quiet))) / BLOCK
-    return VarianceScale(1 + RESIDUAL_WEIGHT * correction, float(np.hypot(RECALIBRATED_REL_SE, by_chance)))
+    error = float(np.hypot(RECALIBRATED_REL_SE, QUIET_REL_SE / np.sqrt(len(quiet))))
+    return VarianceScale(1 + RESIDUAL_WEIGHT * correction, error)
 
 
 def estimate_risks(measured: Sequence[Blocks], probed: Sequence[Blocks]) -> list[Risk] | None:
@@ -169,13 +170,14 @@ def _risk_of_channel(whole: Blocks, part: Blocks) -> Risk:
     noise = recalibrated.scale * float(whole.variance.mean())
     let_through = noise * float(np.average(part.derivative, weights=part.variance))
     excess = whole.variance * (whole.square - recalibrated.scale)
-    deviation = np.sqrt(excess.var() / len(whole) + (recalibrated.error * (noise - 2 * let_through)) ** 2)
-    least = let_through**2 / noise  # by Cauchy and Schwarz, whatever was measured
-    return Risk(max(float(excess.mean()) + 2 * let_through, least), float(deviation), least, noise)
+    deviation = float(np.sqrt(excess.var() / len(whole) + (recalibrated.error * (noise - 2 * let_through)) ** 2))
+    value = max(float(excess.mean()) + 2 * let_through, let_through**2 / noise)  # by Cauchy and Schwarz
+    return Risk(value, deviation, noise, noise * _least(whole))
 
 
-def mean_risk(channels: Sequence[Risk]) -> Risk:
-    """Risk of all channels together."""
-    value, least, noise = np.mean([(one.value, one.least, one.noise) for one in channels], axis=0).tolist()
-    deviation = float(np.sqrt(np.sum([one.deviation**2 for one in channels]))) / len(channels)
-    return Risk(max(value, least), deviation, least, noise)
+def _least(whole: Blocks) -> float:
+    """Least error in units of the noise's variance: noise that was not removed at a brightness, or stays in flat areas."""
+    levels = by_brightness(whole)
+    left = [max(0.0, 1 - float(np.sqrt(whole.square[level].mean()))) ** 2 for level in levels]
+    everywhere = np.average(left, weights=[whole.variance[level].sum() for level in levels])
+    return max(float(everywhere), remaining(whole) ** 2)
