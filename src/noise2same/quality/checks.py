@@ -115,9 +115,8 @@ LOST = Rule(
     "detail kept",
     check_from=1.05,
     distrust_from=10.0,
-    fine="What was removed looks like noise alone (its means over small squares vary {:.2f} times as much).",
-    bad="Image structure was removed with the noise: means of what was removed vary {:.1f} times as much as those of"
-    " noise.",
+    fine="What was removed looks like noise alone.",
+    bad="Image structure was removed with the noise: what was removed is {:.1f} times as uneven as noise.",
     advice="Look at what was removed; if the structure there matters to you, train longer (--steps) or lower --strength.",
 )
 SHIFT = Rule(
@@ -357,7 +356,8 @@ def _verdict(
     word = max((check.word for check in checks), key=WORDS.index)
     known = risks is not None and word != "do not trust" and diagnosis.kind == "gaussian"
     psnr, span = (_psnr(risks, spans) if known and risks else None) or (None, None)
-    failed = [check for check in checks if check.word == word][:2] if word != "trust" else []
+    in_order = sorted(checks, key=lambda check: check.name != ASSUMED)  # which explains the others
+    failed = [check for check in in_order if check.word == word][:2] if word != "trust" else []
     reasons = [check.sentence for check in failed]
     if word == "trust":
         reasons = ["The noise was removed, and no sign was found that image structure was removed with it."]

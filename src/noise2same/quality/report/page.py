@@ -35,16 +35,17 @@ LABELS = {
     "blend": "weight of the network in the result",
     "block": "building block of the network",
     "clip": "largest gradient norm",
-    "early_stop": "early stopping",
     "ema": "decay of the averaged weights",
     "features": "feature maps at the finest level",
     "fill": "what replaces masked pixels",
     "fill_sigma": "standard deviation of the fill",
+    "from_scratch": "started from random weights",
     "gain": "variance of the noise per intensity",
     "images": "training images",
     "lambda_inv": "weight of the invariance term",
     "levels": "resolutions of the network",
     "mask_density": "share of masked pixels",
+    "method_settings": "settings of the method",
     "minutes": "training budget in minutes",
     "noise2same": "version of noise2same",
     "noise_extent": "extent of correlated noise in pixels",
@@ -52,9 +53,14 @@ LABELS = {
     "pretrained": "started from a pretrained network",
     "patch": "side of a patch in 2D",
     "patch_3d": "size of a patch in 3D",
+    "seconds": "training time in seconds",
+    "seed": "seed of the random numbers",
     "separate_passes": "separate forward passes",
     "sigma": "standard deviation of the noise",
     "steps": "training steps",
+    "stopped_early": "ended by early stopping",
+    "terms": "terms of the loss at the end",
+    "unchanged": "the weights that it began with were the best",
 }
 """Words for the names of settings and of what training reports; other names are shown with spaces for underscores."""
 HALF_WIDTH = 768
@@ -176,8 +182,8 @@ keys on the slider.{_key(assessment)}</figcaption>
 
 
 def _key(assessment: Assessment) -> str:
-    """Channels by name and color, if the file has them."""
-    if len(assessment.channels) < 2 or not any(colours(assessment)):
+    """Channels by name and color, if the file has them; of a photograph they go without saying."""
+    if not colours(assessment) or [channel.name for channel in assessment.channels] == ["red", "green", "blue"]:
         return ""
     items = (f'<li><i style="background: {one.color}"></i>{escape(one.name)}</li>' for one in assessment.channels)
     return f'<ul class="key">{"".join(items)}</ul>'
@@ -294,8 +300,8 @@ image where there is one, in units of the image's variance.</figcaption></figure
 def _settings(
     views: ReportViews, source: Mapping[str, Any], settings: Mapping[str, Any], training: Mapping[str, Any]
 ) -> str:
-    shown = {"shape": " × ".join(map(str, views.shape)), "axes": views.axes, "pixel type": views.dtype}
-    known = {name: value for name, value in training.items() if name != "history"}
+    shown = {"size": " × ".join(map(str, views.shape)), "axes": views.axes, "pixel type": views.dtype}
+    known = {name: value for name, value in training.items() if name != "history" and value not in ("", None) and value is not False}
     groups = {"Image": source, "Shown here": shown, "Training": known, "Settings": settings}
     return "".join(f"<h3>{title}</h3><table>{_rows(group)}</table>" for title, group in groups.items() if group)
 
