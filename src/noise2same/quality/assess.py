@@ -26,10 +26,10 @@ MAX_FRAMES = 8
 """Samples and time points that are judged."""
 MIN_SHARE = 0.05
 """Share of the input in the result from which on it is mentioned."""
-PROBED_SHARE = {True: 1.0, False: 1 / 8}
+PROBED_SHARE = {True: 1 / 2, False: 1 / 16}
 """Share of the pixels that is probed, at most, by whether the image was denoised with tta.
 
-A probe denoises twice and without tta, so either takes a quarter of the time that the image took.
+A probe denoises twice and without tta, so either takes about an eighth of the time that the image took.
 """
 MIN_PROBED = 2**16
 """Smaller images are probed whole: that takes a fraction of a second, and less would not give an estimate."""

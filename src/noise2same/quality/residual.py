@@ -31,7 +31,7 @@ CROP = {2: (256, 256), 3: (16, 128, 128)}
 """Largest sides of the crops of a large image that are measured, [Z,] Y, X."""
 MIN_CROP = 64
 """Sides along Y and X are not halved below this: a network needs some surroundings."""
-PIXELS = 2**20
+PIXELS = 2**19
 """Pixels of a channel that are measured at most."""
 SEAM_IMAGES = 4
 """Images of a stack that are searched for seams."""
@@ -165,20 +165,22 @@ def blocks_of_channels(x: NDArray[Any], f: NDArray[Any], noise: NoiseModel) -> l
 
 def _of_plane(noisy: Array, clean: Array, variance: Array, derivative: Array) -> Blocks:
     known = np.isfinite(noisy) & np.isfinite(clean)
-    clean = np.where(known, clean, np.median(clean[known]) if known.any() else 0.0)
-    std = np.sqrt(np.where(known, variance, 1.0))
-    z = np.where(known, noisy - clean, 0.0) / std
+    middle = np.median(clean[known]) if known.any() else 0.0
+    std = np.sqrt(np.where(known, variance, 1.0)).astype(np.float32)
+    clean = np.where(known, clean, middle)
+    z = (np.where(known, noisy, clean) - clean).astype(np.float32) / std
+    level = (clean - middle).astype(np.float32)  # filters take half of the time that they take in float64
     usable = cut(known).all(axis=(1, 2))
     tiles = cut(z)[usable]
     square = (tiles**2).mean(axis=(1, 2))
-    smooth = ndimage.gaussian_filter(clean, 1.0)
+    smooth = ndimage.gaussian_filter(level, 1.0)
     gradient = np.hypot(ndimage.sobel(smooth, 0), ndimage.sobel(smooth, 1)) / 8 / std
-    grain = (clean - ndimage.gaussian_filter(clean, 2.0)) / std
+    grain = (level - ndimage.gaussian_filter(level, 2.0)) / std
     lags = [(tiles[:, 1:] * tiles[:, :-1]).mean(axis=(1, 2)), (tiles[:, :, 1:] * tiles[:, :, :-1]).mean(axis=(1, 2))]
     return Blocks(
         square=square,
         mean=tiles.mean(axis=(1, 2)),
-        brightness=cut(clean)[usable].mean(axis=(1, 2)),
+        brightness=cut(level)[usable].mean(axis=(1, 2)) + middle,
         slope=(cut(gradient)[usable] ** 2).mean(axis=(1, 2)),
         lag=np.abs(lags).max(axis=0) / np.maximum(square, 1e-12),
         grain=(cut(grain)[usable] ** 2).mean(axis=(1, 2)),

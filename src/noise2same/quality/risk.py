@@ -30,7 +30,7 @@ the average of their derivatives, and these hardly differ.
 
 SEED = 2010_11706
 """Of the change. Synthetic noise that was made with the same seed would be correlated with it."""
-PROBED_PIXELS = 2**18
+PROBED_PIXELS = 2**16
 """Pixels of a channel that are denoised once more with a small change, at most."""
 DIAGNOSED_REL_SE = 0.07
 """Relative standard error of the noise's variance as diagnosed on small images (Train400)."""
@@ -135,23 +135,29 @@ def _response(response: Response, crop: Array) -> Array:
     return np.asarray(response(crop[0].astype(np.float32)), dtype=np.float64)[None]
 
 
-def recalibrate_variance(measured: Blocks) -> VarianceScale:
+def recalibrate_variance(measured: Blocks, let_through: float = 0.0) -> VarianceScale:
     """Scale of the variance: between what the diagnosis says, 1, and what the residual of quiet blocks does.
 
     In quiet blocks the residual is the noise without what the denoiser let through, which is as much as the covariance
     of output and noise if the denoiser is as good there as one can be. Lost texture makes the residual of a block
     stronger, never weaker, so blocks above the distribution of noise are left out. Where residual and diagnosis are far
     apart, one of them is wrong, but not known which: their distance then is the error.
+
+    Parameters
+    ----------
+    measured : Blocks
+        Of a channel.
+    let_through : float
+        Share of the noise that the denoiser lets through in quiet blocks.
     """
     quiet = measured[measured.quiet()]
     square = float(np.median(quiet.square)) / BLOCK_MEDIAN if len(quiet) else 0.0
     for _ in range(3):
         quiet = quiet[quiet.square < square * (1 + MAX_BLOCK_DEVIATION * np.sqrt(2) / BLOCK)]
         square = float(quiet.square.mean()) if len(quiet) else 0.0
-    removed = 1 - float(quiet.derivative.mean()) if len(quiet) >= MIN_BLOCKS else 0.0
-    if removed <= 0:
+    if len(quiet) < MIN_BLOCKS or let_through >= 1:
         return VarianceScale(1.0, DIAGNOSED_REL_SE)
-    correction = square / removed - 1
+    correction = square / (1 - let_through) - 1
     if abs(correction) > MAX_CORRECTION:
         return VarianceScale(1.0, max(DIAGNOSED_REL_SE, abs(correction)))
     error = float(np.hypot(RECALIBRATED_REL_SE, QUIET_REL_SE / np.sqrt(len(quiet))))
@@ -166,7 +172,8 @@ def estimate_risks(measured: Sequence[Blocks], probed: Sequence[Blocks]) -> list
 
 
 def _risk_of_channel(whole: Blocks, part: Blocks) -> Risk:
-    recalibrated = recalibrate_variance(part)
+    quiet = part[part.quiet()]
+    recalibrated = recalibrate_variance(whole, float(quiet.derivative.mean()) if len(quiet) else 0.0)
     noise = recalibrated.scale * float(whole.variance.mean())
     let_through = noise * float(np.average(part.derivative, weights=part.variance))
     excess = whole.variance * (whole.square - recalibrated.scale)
