@@ -53,15 +53,19 @@ def side_by_side(measure: Callable[[Any], Any], names: Iterable[Any]) -> list[An
     return rows
 
 
+def table(rows: list[dict[str, Any]]) -> str:
+    """Rows as a table in Markdown."""
+    columns = [name for name, value in rows[0].items() if not isinstance(value, dict)]  # raw times stay in the JSON
+    lines = [" | ".join(columns), " | ".join("---" for _ in columns)]
+    lines += [" | ".join("–" if row[column] is None else str(row[column]) for column in columns) for row in rows]
+    return "\n".join(f"| {line} |" for line in lines)
+
+
 def write(name: str, rows: list[dict[str, Any]], text: str, **more: Any) -> None:
     """Write results/NAME.json and NAME.md: `text`, the rows as a table, and the provenance with `more` of it."""
     source = provenance() | more
     (HERE / "results").mkdir(exist_ok=True)
     (HERE / "results" / f"{name}.json").write_text(json.dumps({"provenance": source, "rows": rows}, indent=2) + "\n")
-    columns = [name for name, value in rows[0].items() if not isinstance(value, dict)]  # raw times stay in the JSON
-    lines = [" | ".join(columns), " | ".join("---" for _ in columns)]
-    lines += [" | ".join("–" if row[column] is None else str(row[column]) for column in columns) for row in rows]
-    table = "\n".join(f"| {line} |" for line in lines)
     origin = f"`{source['command']}`, commit {source['commit']}, {source['date']}, {source['machine']}."
-    (HERE / f"{name}.md").write_text(f"{text}\n\n{table}\n\n{origin}\n")
-    print(f"{text}\n\n{table}\n")
+    (HERE / f"{name}.md").write_text(f"{text}\n\n{table(rows)}\n\n{origin}\n")
+    print(f"{text}\n\n{table(rows)}\n")

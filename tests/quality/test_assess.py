@@ -6,8 +6,10 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import imageio.v3 as imageio
 import numpy as np
 import pytest
+import tifffile
 import zarr
 from numpy.typing import NDArray
 from scipy.ndimage import gaussian_filter
@@ -17,7 +19,8 @@ from noise2same import Config, Denoiser, io
 from noise2same.errors import InputError
 from noise2same.noise.diagnose import diagnose
 from noise2same.noise.synthetic import gaussian
-from noise2same.quality.assess import assess, spread_frames
+from noise2same.quality.assess import assess, is_photograph, spread_frames
+from noise2same.quality.report import write_report
 
 SIGMA = 20.0
 CLEAN = data.coins()[:128, :160].astype(np.float32)
@@ -179,8 +182,6 @@ def test_a_report_on_a_large_zarr_denoises_its_center(tmp_path: Path) -> None:
 
 
 def test_the_page_names_the_frame(tmp_path: Path) -> None:
-    from noise2same.quality.report import write_report
-
     noisy = film(3)
     result = denoised(noisy)
     result[1] = noisy[1]
@@ -189,3 +190,47 @@ def test_the_page_names_the_frame(tmp_path: Path) -> None:
     assert "This is time point 2. " in path.read_text()
     with pytest.raises(InputError, match="must agree"):
         write_report(tmp_path / "other.html", found, truth=io.wrap(np.pad(CLEAN, 2)))
+
+
+def test_channels_and_time_points_have_the_names_of_their_file(tmp_path: Path) -> None:
+    noisy = np.stack([film(2), film(2, 1)], axis=1)
+    result = CLEAN + gaussian_filter(noisy - CLEAN, (0, 0, 3, 3))
+    result[1, 1] += 15
+    path = tmp_path / "cells.ome.tif"
+    tifffile.imwrite(path, noisy, ome=True, metadata={"axes": "TCYX", "Channel": {"Name": ["DAPI", "GFP"]}})
+    found = assess(io.read(path), result)
+    assert "in GFP." in found.verdict.reason and "time point 2" in found.verdict.reason
+    page = write_report(tmp_path / "page.html", found).read_text()
+    assert "<h1>cells.ome.tif, time point 2</h1>" in page and "<title>cells.ome.tif, time point 2" in page
+    assert "DAPI in magenta and GFP in green" in page
+
+
+def test_a_photograph_is_known_by_its_file(tmp_path: Path) -> None:
+    imageio.imwrite(tmp_path / "grey.jpg", CLEAN.astype(np.uint8))
+    assert is_photograph(io.read(tmp_path / "grey.jpg"))
+    assert is_photograph(io.wrap(np.zeros((8, 9, 3), np.uint8), "YXC"))
+    assert not is_photograph(io.wrap(np.zeros((8, 9, 3), np.uint16), "YXC"))
+    assert not is_photograph(io.wrap(np.zeros((3, 8, 9), np.uint8), "CYX"))
+
+
+def test_noise_of_a_camera_file_that_stays_is_said_plainly(tmp_path: Path) -> None:
+    rng = np.random.default_rng(0)
+    shared = gaussian_filter(rng.standard_normal((256, 256, 3)), (1, 1, 0))
+    clean = data.astronaut()[100:356, 100:356].astype(np.float32)
+    imageio.imwrite(tmp_path / "photo.jpg", np.clip(clean + 10 * shared / shared.std(), 0, 255).astype(np.uint8))
+    noisy = io.read(tmp_path / "photo.jpg")
+    for result in (np.asarray(noisy.data), clean.astype(np.uint8), gaussian_filter(clean, (4, 4, 0)).astype(np.uint8)):
+        verdict = assess(noisy, result).verdict
+        assert verdict.word == "check" and verdict.reason.startswith("Neighboring pixels share noise")
+        assert "raw file" in verdict.advice and verdict.psnr is None
+
+
+@pytest.mark.parametrize(("shares", "said"), [((0.3, 0.0), "30% in DAPI."), ((0.01, 0.04), ""), (None, "")])
+def test_noisy_input_in_the_result_is_told(shares: tuple[float, ...] | None, said: str, tmp_path: Path) -> None:
+    noisy, path = np.stack([film(1)[0], film(1, 1)[0]]), tmp_path / "cells.ome.tif"
+    tifffile.imwrite(path, noisy, ome=True, metadata={"axes": "CYX", "Channel": {"Name": ["DAPI", "GFP"]}})
+    found = assess(io.read(path), denoised(noisy), input_share=shares)
+    page = write_report(tmp_path / "page.html", found).read_text()
+    assert (said in found.verdict.reason) and (said in page)
+    assert bool(said) == ("noisy input" in found.verdict.reason) == ("--steps" in found.verdict.advice)
+    assert found.figures().get("input_share") == (None if shares is None else list(shares))

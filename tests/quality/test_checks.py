@@ -101,19 +101,20 @@ def tiles(shape: tuple[int, ...], side: int = 64) -> Image:
 
 
 FAULTS: dict[str, tuple[str, Callable[[Image, Image], Image]]] = {  # check that must find it, and how it is made
-    "nothing was done": ("output equals input", lambda x, f: x),
-    "little was done": ("output equals input", lambda x, f: 0.8 * x + 0.2 * f),
-    "a third of the noise is left": ("remaining noise", lambda x, f: 0.33 * x + 0.67 * f),
-    "blurred": ("over-smoothing", lambda x, f: gaussian_filter(x, 2)),
-    "fine structure lost": ("signal lost", lambda x, f: gaussian_filter(f, 1.5)),
+    "nothing was done": ("noise removed", lambda x, f: x),
+    "little was done": ("noise removed", lambda x, f: 0.8 * x + 0.2 * f),
+    "a third of the noise is left": ("noise removed", lambda x, f: 0.33 * x + 0.67 * f),
+    "coarse noise is left": ("noise removed", lambda x, f: f + gaussian_filter(x - f, 1)),
+    "blurred": ("detail kept", lambda x, f: gaussian_filter(x, 2)),
+    "fine structure lost": ("detail kept", lambda x, f: gaussian_filter(f, 1.5)),
     "fine structure lost in a corner": (
-        "signal lost in places",
+        "detail kept",
         lambda x, f: np.where(np.add.outer(np.arange(512), np.arange(512)) > 650, gaussian_filter(f, 2), f),
     ),
-    "brighter": ("drift of the mean", lambda x, f: f + 0.2 * SIGMA),
-    "bright parts too dark": ("drift of the mean", lambda x, f: np.minimum(f, 0.9 * f + 10)),
-    "tiles do not fit": ("seams", lambda x, f: f + 0.3 * SIGMA * tiles(f.shape)),
-    "another image": ("over-smoothing", lambda x, f: f[::-1, ::-1]),
+    "brighter": ("brightness kept", lambda x, f: f + 0.2 * SIGMA),
+    "bright parts too dark": ("brightness kept", lambda x, f: np.minimum(f, 0.9 * f + 10)),
+    "tiles do not fit": ("no tile borders", lambda x, f: f + 0.3 * SIGMA * tiles(f.shape)),
+    "another image": ("detail kept", lambda x, f: f[::-1, ::-1]),
 }
 
 
@@ -123,7 +124,7 @@ def test_each_fault_is_found_by_its_check(fault: str, noisy: Image, denoised: Im
     verdict = judge(noisy, spoil(noisy, denoised), "YX", diagnosis=known())
     assert verdict.word != "trust"
     found = check(verdict, name)
-    assert found.word != "trust", found
+    assert found.word != "trust" and found.advice in verdict.advice or verdict.word != found.word, found
     clean = judge(noisy, denoised, "YX", diagnosis=known())
     assert abs(found.value - check(clean, name).value) > 0.05
 
@@ -145,20 +146,55 @@ def test_photon_noise_is_not_taken_for_structure(denoiser: Way) -> None:
     diagnosis = known(float(np.sqrt(4 * clean.mean() + 25)), a=4.0, b=25.0)
     verdict = judge(noisy, denoised, "YX", diagnosis=diagnosis, response=denoiser, data_range=255)
     assert verdict.word == "trust", verdict.reason
-    assert verdict.psnr is not None
-    assert verdict.psnr[0] == pytest.approx(psnr(clean, denoised), abs=0.7)  # to first order in the noise only
+    assert verdict.psnr is None  # on real photon noise it was several dB off
+    gain = psnr(clean, denoised) - psnr(clean, noisy)
+    assert 1 < check(verdict, "closer to the clean image").value < gain
 
 
-def test_noise_that_breaks_the_theory_is_a_reason_to_look(noisy: Image, denoised: Image, denoiser: Way) -> None:
-    shared = known(correlated=True, correlation={"Y": (0.0,), "X": (0.4, 0.1)}, extent={"Y": 0, "X": 2})
-    verdict = judge(noisy, denoised, "YX", diagnosis=shared, response=denoiser)
-    assert (verdict.word, verdict.psnr) == ("check", None)
-    assert "share noise" in verdict.reason
-    verdict = judge(noisy, denoised, "YX", diagnosis=known(kind="impulse", confidence=0.2), response=denoiser)
-    assert (verdict.word, verdict.psnr) == ("check", None)
-    assert "do not measure intensities" in verdict.reason
-    verdict = judge(noisy, denoised, "YX", diagnosis=known(confidence=0.2), response=denoiser)
-    assert verdict.word == "check"
+UNUSUAL = {  # what is unusual about the noise, and a word of what the verdict and its advice say
+    "impulse": (known(kind="impulse", confidence=0.2), "replaced", "median"),
+    "clipped": (known(kind="clipped", confidence=0.2), "cut off", "offset"),
+    "quantised": (known(kind="quantised", confidence=0.2), "steps", "more bits"),
+    "unknown": (known(kind="unknown", confidence=0.2), "no model", "raw file"),
+    "unsure": (known(confidence=0.2), "too few flat areas", "--sigma"),
+    "correlated": (
+        known(correlated=True, correlation={"Y": (0.0,), "X": (0.4, 0.1)}, extent={"Y": 0, "X": 2}),
+        "share noise",
+        "--noise-extent",
+    ),
+}
+
+
+@pytest.mark.parametrize("case", UNUSUAL)
+def test_unusual_noise_is_a_reason_to_look_but_never_to_distrust(
+    case: str, noisy: Image, denoised: Image, denoiser: Way
+) -> None:
+    diagnosis, words, advice = UNUSUAL[case]
+    verdict = judge(noisy, denoised, "YX", diagnosis=diagnosis, response=denoiser)
+    assert verdict.word == "check" and words in verdict.reason and advice in verdict.advice
+    assert verdict.psnr is None or case == "unsure"
+    for _, spoil in FAULTS.values():
+        assert judge(noisy, spoil(noisy, denoised), "YX", diagnosis=diagnosis).word == "check"
+
+
+def test_a_photograph_is_told_of_its_raw_file(noisy: Image, denoised: Image) -> None:
+    verdict = judge(noisy, denoised, "YX", diagnosis=UNUSUAL["correlated"][0], photograph=True)
+    assert verdict.word == "check" and "photographs" in verdict.reason and "raw file" in verdict.advice
+
+
+def test_every_warning_says_what_to_do_and_no_praise_does(noisy: Image, denoised: Image, denoiser: Way) -> None:
+    verdicts = [judge(noisy, spoil(noisy, denoised), "YX", diagnosis=known()) for _, spoil in FAULTS.values()]
+    verdicts += [judge(noisy, denoised, "YX", diagnosis=diagnosis) for diagnosis, _, _ in UNUSUAL.values()]
+    verdicts += [judge(noisy[:20, :20], denoised[:20, :20], "YX", diagnosis=known())]
+    verdicts += [judge(noisy, noisy, "YX", diagnosis=known(), response=lambda piece: piece)]
+    verdicts += [judge(noisy, denoised, "YX", diagnosis=known(), response=denoiser)]
+    warned = {check.name for verdict in verdicts for check in verdict.checks if check.word != "trust"}
+    assert warned == {check.name for verdict in verdicts for check in verdict.checks} and len(warned) == 6
+    for verdict in verdicts:
+        assert bool(verdict.advice) == (verdict.word != "trust")
+        for found in verdict.checks:
+            assert bool(found.advice) == (found.word != "trust"), found
+            assert found.advice == "" or found.advice.endswith(".")
 
 
 def test_correlated_noise_alone_is_not_called_lost_signal() -> None:
@@ -167,23 +203,26 @@ def test_correlated_noise_alone_is_not_called_lost_signal() -> None:
     lags = tuple(float((noise * np.roll(noise, lag, 1)).mean() / SIGMA**2) for lag in range(1, 8))
     clean = data.camera()[::2, ::2].astype(np.float64)
     shared = known(correlated=True, correlation={"Y": (0.0,), "X": lags}, extent={"Y": 0, "X": 3})
-    assert check(judge(clean + noise, clean, "YX", diagnosis=shared), "signal lost").word == "trust"
-    assert check(judge(clean + noise, clean, "YX", diagnosis=known()), "signal lost").word != "trust"
+    assert check(judge(clean + noise, clean, "YX", diagnosis=shared), "detail kept").word == "trust"
+    assert check(judge(clean + noise, clean, "YX", diagnosis=known()), "detail kept").word != "trust"
 
 
-def test_the_worst_channel_is_named() -> None:
-    clean = data.chelsea().astype(np.float32)
-    noisy = gaussian(clean, SIGMA, np.random.default_rng(0))
+def test_the_worst_channel_is_named_and_its_psnr_given() -> None:
+    clean = data.chelsea()[:256, 100:356].astype(np.float32)
+    noisy = gaussian(clean, 10.0, np.random.default_rng(0))
     denoiser = network("YXC", 3)
     denoised = np.moveaxis(denoiser(np.moveaxis(noisy, -1, 0)), 0, -1)
-    verdict = judge(noisy, denoised, "YXC", diagnosis=known(), response=denoiser, data_range=255)
+    verdict = judge(noisy, denoised, "YXC", diagnosis=known(10.0), response=denoiser, data_range=255)
     assert verdict.word == "trust", verdict.reason
     assert verdict.psnr is not None
-    assert verdict.psnr[0] == pytest.approx(psnr(clean, denoised, data_range=255), abs=1.0)
-    denoised[..., 1] += 10
-    verdict = judge(noisy, denoised, "YXC", diagnosis=known())
+    worst = min(psnr(clean[..., c], denoised[..., c], data_range=255) for c in range(3))
+    assert verdict.psnr[0] == pytest.approx(worst, abs=0.7)
+    assert verdict.psnr[1] < worst < verdict.psnr[2]
+    denoised[..., 1] += 6
+    assert "in channel 2." in check(judge(noisy, denoised, "YXC", diagnosis=known(10.0)), "brightness kept").sentence
+    verdict = judge(noisy, denoised, "YXC", diagnosis=known(10.0), names=("DAPI", "GFP", "Cy5"))
     assert verdict.word != "trust"
-    assert "channel 2" in check(verdict, "drift of the mean").sentence
+    assert "in GFP." in check(verdict, "brightness kept").sentence and "in GFP." in verdict.reason
 
 
 def test_volumes() -> None:
@@ -199,7 +238,7 @@ def test_volumes() -> None:
     verdict = judge(volume, denoised, "ZYX", diagnosis=diagnosis, response=smooth, data_range=100)
     assert verdict.word == "trust", verdict.reason
     gain = psnr(clean, denoised, data_range=100) - psnr(clean, volume, data_range=100)
-    assert 10 < check(verdict, "improvement").value < gain
+    assert 10 < check(verdict, "closer to the clean image").value < gain
     assert verdict.psnr is None  # the error is too small a part of the noise to be measured
     assert judge(volume, volume, "ZYX", diagnosis=diagnosis).word == "do not trust"
     assert judge(volume[:1], denoised[:1], "TYX", diagnosis=known()).word == "trust"
@@ -210,7 +249,7 @@ def test_tiny_images_are_judged_with_care(shape: tuple[int, int], noisy: Image, 
     small = tuple(slice(length) for length in shape)
     verdict = judge(noisy[small], denoised[small], "YX", diagnosis=known(), response=lambda piece: piece)
     assert verdict.word != "trust"
-    assert check(verdict, "size").word != "trust"
+    assert "too small" in check(verdict, "noise as assumed").sentence
 
 
 def test_unknown_pixels_do_not_count(noisy: Image, denoised: Image, denoiser: Way) -> None:
@@ -266,8 +305,8 @@ def test_the_worst_channel_counts() -> None:
         response=blurred,
         data_range=255,
     )
-    improvement = check(verdict, "improvement")
-    assert improvement.value < -5 and improvement.word == "do not trust" and "channel 2" in improvement.sentence
+    closer = check(verdict, "closer to the clean image")
+    assert closer.value < -5 and closer.word == "do not trust" and "channel 2" in closer.sentence
     assert verdict.psnr is None
 
 
@@ -282,3 +321,20 @@ def test_a_level_that_the_residual_contradicts_gives_no_psnr(
 ) -> None:
     verdict = judge(noisy, denoised, "YX", diagnosis=known(factor * SIGMA), response=denoiser, data_range=255)
     assert verdict.psnr is None and verdict.word != "trust"
+
+
+def test_noise_that_is_left_bounds_the_improvement(noisy: Image, denoised: Image, denoiser: Way) -> None:
+    """Half of the noise is left, so the result is at most 6 dB better, whatever a misjudged level makes of it."""
+    halves = (noisy + denoised) / 2
+    for factor in (0.8, 1.0, 1.2):
+        verdict = judge(
+            noisy,
+            halves,
+            "YX",
+            diagnosis=known(factor * SIGMA),
+            response=lambda piece: (piece + denoiser(piece)) / 2,
+            data_range=255,
+        )
+        left, closer = check(verdict, "noise removed"), check(verdict, "closer to the clean image")
+        assert closer.value <= -20 * np.log10(left.value) + 0.1
+        assert verdict.psnr is None or verdict.psnr[1] < verdict.psnr[0] < verdict.psnr[2]

@@ -79,12 +79,16 @@ def show(browser: Browser, report: Path) -> Iterator[Callable[..., Page]]:
     """Open a report at some width; at the end, nothing may have been requested or complained about."""
     pages, requests, complaints = [], [], []
 
-    def opened(width: int = SCREEN, scheme: str = "light", path: Path = report, touch: bool = False) -> Page:
+    def opened(
+        width: int = SCREEN, scheme: str = "light", path: Path = report, touch: bool = False, unfold: bool = False
+    ) -> Page:
         page = browser.new_page(viewport={"width": width, "height": 900}, color_scheme=scheme, has_touch=touch)
         page.on("request", lambda request: requests.append(request.url))
         page.on("console", lambda message: complaints.append(message.text))
         page.on("pageerror", lambda error: complaints.append(str(error)))
         page.goto(path.as_uri())
+        if unfold:
+            page.evaluate("document.querySelectorAll('details').forEach(part => part.open = true)")
         pages.append((page, path))
         return page
 
@@ -104,15 +108,23 @@ def roughness(page: Page) -> list[float]:
     return [float(np.median(np.abs(part))) for part in inner]
 
 
-def test_it_begins_with_the_verdict(show: Callable[..., Page], tmp_path: Path) -> None:
+def test_the_picture_comes_first_then_the_verdict_then_the_checks(show: Callable[..., Page], tmp_path: Path) -> None:
     headlines = set()
     for word in ("trust", "check", "do not trust"):
-        path = write(tmp_path / f"{word}.html", *camera()[:2], verdict=verdict(word, "This is why."))
+        source = {"image": "/data/cells <1>.tif"}
+        path = write(tmp_path / f"{word}.html", *camera()[:2], verdict=verdict(word, "This is why."), source=source)
         page = show(path=path)
-        first, second = page.locator("body").inner_text().split("\n\n")[:2]
-        assert page.locator("h1").inner_text() == first and second == "This is why."
-        assert page.locator("h1").bounding_box()["y"] < 100
-        headlines.add(first.lower().removesuffix(" this result").removesuffix(" before you use it"))
+        assert page.title() == f"cells <1>.tif – {word}" and page.locator("h1").inner_text() == "cells <1>.tif"
+        places = [page.locator(part).first.bounding_box()["y"] for part in ("h1", "#compare", ".verdict h2", "summary")]
+        assert places == sorted(places) and places[1] < 120 and places[2] < 900  # the window is 900 high
+        assert page.locator(".reason").inner_text() == "This is why."
+        assert page.locator(".advice").count() == (word != "trust")
+        assert not page.locator(".checks").is_visible()
+        page.locator("summary").first.focus()
+        page.keyboard.press("Enter")
+        assert page.locator(".checks").is_visible() and page.locator(".checks li").count() == 3
+        headline = page.locator(".verdict h2").inner_text()[1:].lower()
+        headlines.add(headline.removesuffix(" this result").removesuffix(" before you use it"))
     assert headlines == {"trust", "check this result", "do not trust"}
 
 
@@ -157,7 +169,7 @@ def test_the_slider_follows_keys_and_fingers(show: Callable[..., Page]) -> None:
 
 @pytest.mark.parametrize("width", [PHONE, SCREEN])
 def test_nothing_is_wider_than_the_window(width: int, show: Callable[..., Page]) -> None:
-    page = show(width)
+    page = show(width, unfold=True)
     assert page.evaluate("document.documentElement.scrollWidth") <= width
     outside = page.evaluate(
         "w => [...document.querySelectorAll('main *')].filter(e => e.getBoundingClientRect().right > w + 1)"
@@ -173,7 +185,7 @@ def test_nothing_is_wider_than_the_window(width: int, show: Callable[..., Page])
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 def test_text_is_legible_in_light_and_dark(scheme: str, show: Callable[..., Page]) -> None:
-    page = show(scheme=scheme)
+    page = show(scheme=scheme, unfold=True)
     back = page.evaluate("getComputedStyle(document.body).backgroundColor.match(/\\d+/g).map(Number)")
     assert (min(back) > 200) if scheme == "light" else (max(back) < 60)
     contrasts = page.evaluate(CONTRASTS)

@@ -49,7 +49,7 @@ def test_a_poor_result_is_not_trusted(run) -> None:
     assert code == 0
     assert json.loads(out)["copy.npy"]["verdict"]["word"] == "do not trust"
     code, out, err = run("evaluate", "clean.npy", "--noisy", "noisy.npy")
-    assert code == 0 and "over-smoothing" in out and "Do not trust: " not in err
+    assert code == 0 and "detail kept" in out and "Do not trust: " not in err
 
 
 def test_a_page_for_each_of_several(run) -> None:

@@ -71,12 +71,12 @@ def tell(text: str, label: str = "", style: str = "") -> None:
 
 
 def tell_verdict(verdict: Verdict) -> None:
-    """Write a line to stderr: the word, the reason, and the estimated PSNR."""
+    """Write a line to stderr: the word, the reason, the estimated PSNR, and what to do next."""
     psnr = ""
     if verdict.psnr is not None:
         value, low, high = verdict.psnr
         psnr = f" Estimated PSNR {value:.1f} dB ({low:.1f} to {high:.1f})."
-    tell(f"{verdict.reason}{psnr}", f"{verdict.word.capitalize()}: ", STYLES[verdict.word])
+    tell(f"{verdict.reason}{psnr} {verdict.advice}".rstrip(), f"{verdict.word.capitalize()}: ", STYLES[verdict.word])
 
 
 def stdout() -> Console:

@@ -129,9 +129,9 @@ def _show_verdict(label: str, verdict: Verdict) -> None:
     from rich.table import Column, Table
 
     tell_verdict(verdict)
-    table = Table("check", "value", "limit", Column("", overflow="fold"), title=label)
+    table = Table("check", "says", Column("", overflow="fold"), title=label)
     for check in verdict.checks:
-        table.add_row(check.name, f"{check.value:.3g}", f"{check.limit:.3g}", check.sentence)
+        table.add_row(check.name, check.word, check.sentence)
     stdout().print(table)
 
 

@@ -18,21 +18,25 @@ from noise2same.io import axes as ax
 from noise2same.io import formats, units
 from noise2same.io.formats import Format, supported
 from noise2same.io.image import Decoded, Image, Pieces, Sliceable, dtype_of, unreadable
+from noise2same.io.names import Channel, channels, frame_name
 from noise2same.io.paths import check_apart, check_output, check_place, find, output_name, pair, some, stem
 
 __all__ = [
+    "Channel",
     "Decoded",
     "Format",
     "Image",
     "Input",
     "Pieces",
     "Sliceable",
+    "channels",
     "check_apart",
     "check_output",
     "check_place",
     "create",
     "dtype_of",
     "find",
+    "frame_name",
     "open_images",
     "open_pairs",
     "output_name",

@@ -15,7 +15,7 @@ from noise2same import io
 from noise2same.data import axes as ax
 from noise2same.errors import InputError
 from noise2same.noise.diagnose import Diagnosis, diagnose
-from noise2same.quality.checks import WORDS, Verdict, judge
+from noise2same.quality.checks import CLOSER, TRAIN, WORDS, Verdict, judge
 from noise2same.quality.risk import PROBED_PIXELS, Response
 
 CROP = {"Z": 32, "Y": 2048, "X": 2048}
@@ -24,11 +24,12 @@ HALO = {"Z": 8, "Y": 32, "X": 32}
 """Pixels around the center that are denoised with it and cut off: the reach of the default network is 23."""
 MAX_FRAMES = 8
 """Samples and time points that are judged."""
-FRAME_NAMES = {"S": "sample", "T": "time point"}
-PROBED_SHARE = {True: 1.0, False: 1 / 8}
+MIN_SHARE = 0.05
+"""Share of the input in the result from which on it is mentioned."""
+PROBED_SHARE = {True: 1 / 2, False: 1 / 16}
 """Share of the pixels that is probed, at most, by whether the image was denoised with tta.
 
-A probe denoises twice and without tta, so either takes a quarter of the time that the image took.
+A probe denoises twice and without tta, so either takes about an eighth of the time that the image took.
 """
 MIN_PROBED = 2**16
 """Smaller images are probed whole: that takes a fraction of a second, and less would not give an estimate."""
@@ -50,10 +51,11 @@ class Frame:
 
     index: dict[str, int]
     """Position along S and T; empty if the image has neither."""
+    name: str = "the image"
+    """By its label in the file, or counted from 1."""
 
     def __str__(self) -> str:
-        """Name it, counting from 1."""
-        return ", ".join(f"{FRAME_NAMES[axis]} {at + 1}" for axis, at in self.index.items()) or "the image"
+        return self.name
 
 
 @dataclass(frozen=True)
@@ -76,10 +78,15 @@ class Assessment:
     frame: Frame = field(default_factory=lambda: Frame({}))
     region: tuple[slice, ...] = ()
     """Where the center is, [Z,] Y, X."""
+    channels: tuple[io.Channel, ...] = ()
+    """Names and colors of the channels in the file."""
+    input_share: tuple[float, ...] = ()
+    """Share of the noisy input, for each channel, that was blended into the result."""
 
     def figures(self) -> dict[str, Any]:
         """Verdict, frames and diagnosis as JSON holds them."""
-        return {"verdict": asdict(self.verdict), "frames": self.frames, "noise": asdict(self.diagnosis)}
+        shares = {"input_share": list(self.input_share)} if any(self.input_share) else {}
+        return {"verdict": asdict(self.verdict), "frames": self.frames, "noise": asdict(self.diagnosis)} | shares
 
     def same_part(self, image: io.Image) -> NDArray[Any]:
         """Cut the part that `noisy` and `clean` show out of another image of the same size, such as the truth."""
@@ -98,6 +105,7 @@ def assess(
     *,
     diagnosis: Diagnosis | None = None,
     tta: bool | None = None,
+    input_share: Sequence[float] | None = None,
 ) -> Assessment:
     """Judge a denoised image without a clean one; with the denoiser that made it, its error is estimated too.
 
@@ -117,6 +125,8 @@ def assess(
         Of the noise, if it is known already.
     tta : bool, optional
         Whether the result was made with test-time augmentation; None if it is not known.
+    input_share : sequence of float, optional
+        Share of the noisy input, 0 to 1 for each channel, that was blended into the result for safety.
 
     Returns
     -------
@@ -130,8 +140,15 @@ def assess(
     axes = _axes_of(before[0], noisy.axes)
     if diagnosis is None:
         diagnosis = diagnose([ax.to_network(crop, axes) for crop in before])
-    response, pixels = _response(denoiser, axes), _probed_pixels(noisy, len(frames), bool(tta))
-    verdicts = [_judge(*pair, axes, diagnosis, response, pixels) for pair in zip(before, after, strict=True)]
+    channels = io.channels(noisy)
+    options: dict[str, Any] = {
+        "diagnosis": diagnosis,
+        "response": _response(denoiser, axes),
+        "probed_pixels": _probed_pixels(noisy, len(frames), bool(tta)),
+        "names": [channel.name for channel in channels],
+        "photograph": is_photograph(noisy),
+    }
+    verdicts = [_judge(*pair, axes, options) for pair in zip(before, after, strict=True)]
     worst = max(range(len(frames)), key=lambda number: _badness(verdicts[number]))
     source = {"image": noisy.name, "shape": " × ".join(map(str, noisy.shape)), "axes": noisy.axes}
     return Assessment(
@@ -139,13 +156,21 @@ def assess(
         clean=after[worst],
         axes=axes,
         diagnosis=diagnosis,
-        verdict=_name_frame(verdicts[worst], frames, frames[worst]),
+        verdict=_name_share(_name_frame(verdicts[worst], frames, frames[worst]), input_share or (), channels),
         sizes=dict(zip(noisy.axes, noisy.shape, strict=True)),
         source=source | ({"frame": str(frames[worst])} if len(frames) > 1 else {}),
         frames={str(frame): verdict.word for frame, verdict in zip(frames, verdicts, strict=True)},
         frame=frames[worst],
         region=region,
+        channels=channels,
+        input_share=tuple(input_share or ()),
     )
+
+
+def is_photograph(image: io.Image) -> bool:
+    """Whether an image is what a camera made: a JPEG, or colors of 8 bits."""
+    jpeg = image.path is not None and image.path.suffix.lower() in (".jpg", ".jpeg")
+    return jpeg or (image.dtype == np.uint8 and image.axes.endswith("YXC") and image.shape[-1] == 3)
 
 
 def spread_frames(image: io.Image) -> list[Frame]:
@@ -155,7 +180,8 @@ def spread_frames(image: io.Image) -> list[Frame]:
     count = math.prod(sizes)
     chosen = np.linspace(0, count - 1, min(count, MAX_FRAMES)).round().astype(int)
     places = [np.unravel_index(number, sizes) if sizes else () for number in chosen]
-    return [Frame(dict(zip(letters, map(int, place), strict=True))) for place in places]
+    found = [dict(zip(letters, map(int, place), strict=True)) for place in places]
+    return [Frame(index, io.frame_name(image, index) or "the image") for index in found]
 
 
 def central_region(image: io.Image, frames: int = 1) -> tuple[slice, ...]:
@@ -212,19 +238,13 @@ def _response(denoiser: SupportsDenoise | None, axes: str) -> Response | None:
     return partial(denoiser.denoise, axes=f"C{ax.spatial(axes)}", dtype="float32", tta=False)
 
 
-def _judge(
-    noisy: NDArray[Any],
-    clean: NDArray[Any],
-    axes: str,
-    diagnosis: Diagnosis,
-    response: Response | None,
-    pixels: int,
-) -> Verdict:
+def _judge(noisy: NDArray[Any], clean: NDArray[Any], axes: str, options: dict[str, Any]) -> Verdict:
     """Judge a frame; one without known pixels is to be checked."""
     try:
-        return judge(noisy, clean, axes, diagnosis=diagnosis, response=response, probed_pixels=pixels)
+        return judge(noisy, clean, axes, **options)
     except InputError:
-        return Verdict("check", "It has too few known pixels to be judged: most are NaN or infinite.", None, ())
+        few = "It has too few known pixels to be judged: most are NaN or infinite."
+        return Verdict("check", few, None, (), advice="Look at the frame, and leave it out if it is empty.")
 
 
 def _probed_pixels(image: io.Image, frames: int, tta: bool) -> int:
@@ -237,7 +257,7 @@ def _probed_pixels(image: io.Image, frames: int, tta: bool) -> int:
 def _badness(verdict: Verdict) -> tuple[float, ...]:
     """Order verdicts: by the word, by how many checks are not passed, and by how little the image improved."""
     failed = sum(check.word != "trust" for check in verdict.checks)
-    gain = next((check.value for check in verdict.checks if check.name == "improvement"), 0.0)
+    gain = next((check.value for check in verdict.checks if check.name == CLOSER), 0.0)
     return WORDS.index(verdict.word), failed, -gain
 
 
@@ -247,3 +267,15 @@ def _name_frame(verdict: Verdict, frames: Sequence[Frame], worst: Frame) -> Verd
         return verdict
     told = f"{verdict.reason} This is {worst}, the worst of the {len(frames)} that were judged."
     return replace(verdict, reason=told)
+
+
+def _name_share(verdict: Verdict, shares: Sequence[float], channels: Sequence[io.Channel]) -> Verdict:
+    """Say in the reason how much of the noisy input is in the result, where it is much."""
+    much = {c: share for c, share in enumerate(shares) if share >= MIN_SHARE}
+    if not much:
+        return verdict
+    several = len(channels) > 1
+    listed = ", ".join(f"{share:.0%} in {channels[c].name}" if several else f"{share:.0%}" for c, share in much.items())
+    reason = f"{verdict.reason} For safety, some of the noisy input is in the result: {listed}."
+    advice = verdict.advice if TRAIN in verdict.advice else f"{verdict.advice} {TRAIN}".strip()
+    return replace(verdict, reason=reason, advice=advice)

@@ -1,6 +1,6 @@
-"""Whether a denoised image can be trusted: checks that need no clean image, and one verdict.
+"""Whether a denoised image can be trusted: six checks that need no clean image, one verdict, and what to do next.
 
-`docs/trust.md` says what each limit rests on; `benchmarks/trust.py` measures them on images whose truth is known.
+Limits were chosen on the development images of `benchmarks/trust.py`, and are measured there on others.
 """
 
 from __future__ import annotations
@@ -16,25 +16,27 @@ from noise2same.data import axes as ax
 from noise2same.errors import InputError
 from noise2same.noise.diagnose import CONFIDENT, Diagnosis
 from noise2same.quality import risk
-from noise2same.quality.residual import BLOCK, SCALES, Array, Blocks, blocks_of_channels, seams
+from noise2same.quality.residual import (
+    BLOCK,
+    SCALES,
+    Array,
+    Blocks,
+    blocks_of_channels,
+    by_brightness,
+    remaining,
+    seams,
+)
 
 Word = Literal["trust", "check", "do not trust"]
 WORDS: tuple[Word, ...] = ("trust", "check", "do not trust")
 """From best to worst."""
-OFFSET = {"impulse": "Single pixels were replaced", "clipped": "Pixel values were cut off at an end of their range"}
-"""Kinds of noise whose mean is not zero, in words."""
-CORRELATION = 0.1
-"""Autocorrelation of noise from which on the diagnosis may call it correlated."""
-FLATTEST, RICHEST = 0.05, 0.9
-"""Quantiles of blocks by their fine detail: below the first they are flat, above the second rich, in most images."""
-MIN_DETAIL = 0.01
-"""Least variance of detail, in units of the noise's, whose contrast can be measured."""
-NOISE_LIKE = 0.37
-"""Correlation with the residual from which on detail in the flattest blocks is noise; texture has less."""
 MAX_RELATIVE_ERROR = 0.25
 """Relative standard error of the squared error from which on no PSNR is given."""
-BRIGHTNESS_LEVELS = 8
-"""At each of which the means of input and output are compared."""
+MIN_BLOCKS = 16
+"""Blocks of 16 × 16 pixels that a judgment needs."""
+MIN_GAIN = 1.0
+"""dB by which a result must be closer to the clean image, at the lower end of the interval, to pass."""
+TRAIN = "Train longer, with more --steps."
 
 
 @dataclass(frozen=True)
@@ -42,14 +44,16 @@ class Check:
     """One thing that can be wrong with a denoised image."""
 
     name: str
-    """Such as "remaining noise"."""
-    value: float
-    limit: float
-    """From where on the value is a reason to look."""
+    """Such as "noise removed"."""
     word: Word
     """What follows from this check alone."""
     sentence: str
     """The finding for a person, with its number."""
+    advice: str
+    """What to do about it, in a sentence; "" if it is passed."""
+    value: float
+    limit: float
+    """From where on the value is a reason to look."""
 
 
 @dataclass(frozen=True)
@@ -60,136 +64,101 @@ class Verdict:
     reason: str
     """One to three sentences."""
     psnr: tuple[float, float, float] | None
-    """Estimated PSNR in dB and the ends of its 95 % confidence interval; None where it cannot be estimated."""
+    """Estimated PSNR in dB of the worst channel, and the ends of its 95 % interval; None where it is not known."""
     checks: tuple[Check, ...]
     data_range: float | None = None
     """The span of intensities that the PSNR refers to."""
+    advice: str = ""
+    """What to do next; "" beside "trust"."""
 
 
 @dataclass(frozen=True)
 class Rule:
-    """Limits of a check and its sentences, in which {} stands for the value."""
+    """Limits of a check, its sentences, in which {} stands for the value, and what to do."""
 
     name: str
-    higher_is_worse: bool
     check_from: float
     """Limit from which on the result is to be checked,"""
     distrust_from: float | None
     """and from which on it is not to be trusted; None if this check alone never says so."""
     fine: str
     bad: str
+    advice: str
 
-    def apply(self, values: Sequence[float], allowance: float = 0.0) -> Check:
-        """Check the worst of the channels' values.
+    def apply(self, values: Sequence[float], names: Sequence[str], allowance: float = 0.0, *, cap: bool = False) -> Check:
+        """Check the highest, which is the worst, of the channels' values.
 
         Parameters
         ----------
-        values : sequence of float
+        values, names : sequence
             One for each channel.
         allowance : float
-            By how much chance alone can make the value worse: limits are widened by it.
+            By how much chance alone can raise the value: limits are raised by it.
+        cap : bool
+            Say "check" at most.
         """
-        sign = 1.0 if self.higher_is_worse else -1.0
-        worst = int(np.argmax(sign * np.asarray(values)))
+        worst = int(np.argmax(values))
         value = float(values[worst])
-        limits = [limit + sign * allowance for limit in (self.check_from, self.distrust_from) if limit is not None]
-        word = WORDS[sum(sign * value >= sign * limit for limit in limits)]
-        sentence = (self.fine if word == "trust" else self.bad).format(value)
-        if len(values) > 1 and word != "trust":
-            sentence = f"{sentence[:-1]} (channel {worst + 1})."
-        return Check(self.name, value, limits[0], word, sentence)
+        limits = [limit + allowance for limit in (self.check_from, self.distrust_from) if limit is not None]
+        word = WORDS[min(sum(value >= limit for limit in limits), 1 if cap else 2)]
+        passed = word == "trust"
+        sentence = _in_channel((self.fine if passed else self.bad).format(value), names, worst, passed)
+        return Check(self.name, word, sentence, "" if passed else self.advice, value, limits[0])
 
 
-# In the order in which a verdict lists them. Limits: docs/trust.md.
-GAIN = Rule(
-    "improvement",
-    higher_is_worse=False,
-    check_from=1.0,
-    distrust_from=0.0,
-    fine="The result is closer to the clean image than the input, by at least {:.1f} dB.",
-    bad="The result may be no better than the input: the improvement in PSNR could be as low as {:+.1f} dB.",
+REMOVED = "noise removed"
+LEFT_FROM = {"in flat areas": 0.18, "as coarse grain": 0.27, "in dark areas": 0.3, "in bright areas": 0.3}
+"""Share of the noise that is left, from where on the result is to be checked, by where it is measured."""
+MUCH_LEFT = 0.65
+"""Share of the noise that is left from which on the result is not to be trusted."""
+LOST = Rule(
+    "detail kept",
+    check_from=1.05,
+    distrust_from=10.0,
+    fine="What was removed looks like noise alone.",
+    bad="Image structure was removed with the noise: what was removed is {:.1f} times as uneven as noise.",
+    advice="Look at what was removed; if the structure there matters to you, train longer (--steps) or lower --strength.",
 )
-SEAMS = Rule(
-    "seams",
-    higher_is_worse=True,
-    check_from=0.5,
-    distrust_from=3.0,
-    fine="There are no seams between tiles (strength {:.1f}).",
-    bad="A straight line that the input does not have runs across the result (strength {:.1f}): probably a seam between"
-    " tiles.",
-)
-REMOVED = Rule(
-    "output equals input",
-    higher_is_worse=False,
-    check_from=0.8,
-    distrust_from=0.4,
-    fine="What was removed is as strong as the noise ({:.0%}).",
-    bad="Too little was removed: {:.0%} of the noise's strength.",
-)
-SMOOTHED = Rule(
-    "over-smoothing",
-    higher_is_worse=True,
-    check_from=1.07,
-    distrust_from=1.3,
-    fine="No more was removed than the noise ({:.0%} of its strength).",
-    bad="More was removed than the noise ({:.0%} of its strength): the result is too smooth.",
-)
-MEAN = Rule(
-    "drift of the mean",
-    higher_is_worse=True,
+SHIFT = Rule(
+    "brightness kept",
     check_from=0.08,
     distrust_from=0.5,
     fine="Mean intensities are kept: they shift by at most {:.1%} of the noise level.",
-    bad="Mean intensities shifted, at some brightness by {:.0%} of the noise level: do not measure intensities here.",
+    bad="Mean intensities shifted, at some brightness by {:.0%} of the noise level.",
+    advice="Measure intensities in the noisy image, or train longer (--steps), with --channels separate if there are"
+    " several.",
 )
-LOST = Rule(
-    "signal lost",
-    higher_is_worse=True,
-    check_from=1.05,
-    distrust_from=2.0,
-    fine="What was removed has no structure (it is {:.2f} times as uneven as pure noise).",
-    bad="Image structure was removed with the noise: what was removed is {:.1f} times as uneven as pure noise.",
-)
-CONTRAST = Rule(
-    "contrast of fine structure",
-    higher_is_worse=False,
-    check_from=0.42,
+SEAMS = Rule(
+    "no tile borders",
+    check_from=0.5,
     distrust_from=None,
-    fine="Fine structure keeps most of its contrast ({:.0%}).",
-    bad="Fine structure keeps only {:.0%} of its contrast: the result is too smooth.",
+    fine="No straight line crosses the result that the input does not have.",
+    bad="A straight line that the input does not have crosses the result (strength {:.1f}), such as the border of a tile.",
+    advice="Look for a line along rows or columns; denoise the image in one piece or with more overlap.",
 )
-PLACES = Rule(
-    "signal lost in places",
-    higher_is_worse=True,
-    check_from=1.6,
-    distrust_from=None,
-    fine="Nowhere was much more removed than the noise (at most {:.1f} times its power).",
-    bad="Fine structure was removed in some places: what was removed there has {:.1f} times the power of the noise.",
-)
-REMAINING = Rule(
-    "remaining noise",
-    higher_is_worse=True,
-    check_from=0.15,
-    distrust_from=0.5,
-    fine="Little noise is left in flat areas ({:.0%}).",
-    bad="{:.0%} of the noise is left in flat areas.",
-)
-CONFIDENCE = Rule(
-    "noise model",
-    higher_is_worse=False,
-    check_from=CONFIDENT,
-    distrust_from=None,
-    fine="The kind and level of the noise are known (confidence {:.2f} of 1).",
-    bad="The kind and level of the noise are uncertain (confidence {:.2f} of 1), and so are all other checks.",
-)
-SIZE = Rule(
-    "size",
-    higher_is_worse=False,
-    check_from=16,
-    distrust_from=1,
-    fine="The image is large enough to be judged.",
-    bad="The image is too small to be judged reliably: it has only {:.0f} blocks of 16 × 16 pixels.",
-)
+CLOSER = "closer to the clean image"
+ASSUMED = "noise as assumed"
+UNUSUAL = {
+    "impulse": (
+        "Single pixels were replaced (hot pixels, salt and pepper), which changes mean intensities.",
+        "Remove hot pixels with a median filter first, and do not measure intensities.",
+    ),
+    "clipped": (
+        "Pixel values were cut off at an end of their range, which changes mean intensities.",
+        "Record with an offset or without saturation if you can, and do not measure intensities here.",
+    ),
+    "quantised": (
+        "The steps between gray values are as large as the noise.",
+        "Save the images with more bits if you can.",
+    ),
+    "unknown": (
+        "The noise fits no model, so the other checks are rough.",
+        "Look closely at what was removed, and use the raw file if this one was processed.",
+    ),
+}
+"""Kinds of noise that the theory does not cover: what is wrong, and what to do."""
+RAW = "Use the camera's raw file instead, developed without denoising, sharpening or JPEG; else judge it by eye."
+SHARED = "Train on the image itself (--steps); if grains stay, set --noise-extent to their size in pixels."
 
 
 def judge(
@@ -201,6 +170,8 @@ def judge(
     response: risk.Response | None = None,
     data_range: float | None = None,
     probed_pixels: int = risk.PROBED_PIXELS,
+    names: Sequence[str] = (),
+    photograph: bool = False,
 ) -> Verdict:
     """Judge a denoised image by the noisy one.
 
@@ -218,9 +189,13 @@ def judge(
         ``lambda crop: model.denoise(crop, "CYX", dtype="float32", tta=False)``. Each crop is denoised twice. Without
         it there is no PSNR.
     data_range : float, optional
-        That the PSNR refers to; by default 255 for uint8, else the denoised image's max − min.
+        That the PSNR refers to; by default 255 for uint8, else the denoised channel's max − min.
     probed_pixels : int
         Pixels that are given to `response`, at most.
+    names : sequence of str, optional
+        What the channels are called; by default they are counted.
+    photograph : bool
+        Whether it is a picture of a camera, for the words.
     """
     noisy, clean = np.asarray(noisy), np.asarray(clean)
     if noisy.shape != clean.shape:
@@ -229,74 +204,104 @@ def judge(
         )
     axes = ax.check(axes, noisy.shape, name="the noisy image")
     if not (np.isfinite(diagnosis.sigma) and diagnosis.sigma > 0):
-        return Verdict("check", "The noise could not be measured, so the result cannot be judged.", None, ())
+        unknown = "The noise could not be measured, so the result cannot be judged."
+        return Verdict("check", unknown, None, (), advice="Give the noise level with --sigma, or judge it by eye.")
     x, f, noise = ax.to_network(noisy, axes), ax.to_network(clean, axes), diagnosis.noise
+    names = names or [f"channel {n}" for n in range(1, x.shape[1] + 1)]
     measured = blocks_of_channels(x, f, noise)
     if min(map(len, measured)) == 0:
         raise InputError("the images have no region of known pixels that is large enough to judge.")
-    risks = None
+    probed = None
     if response is not None and noise.sure_holds:
         probed = risk.probe(x, f, noise, response, probed_pixels)
-        risks = None if probed is None else risk.estimate_risks(measured, probed)
-    checks = [SEAMS.apply(seams(x, f)), *_check_residual(measured, diagnosis), *_check_noise(diagnosis)]
+    risks = None if probed is None else risk.estimate_risks(measured, probed)
+    assumed = _check_noise(diagnosis, min(map(len, measured)), photograph)
+    checks = _check_residual(measured, diagnosis, names, cap=assumed.word != "trust")
     if risks is not None:
-        checks.insert(0, GAIN.apply([_decibel(one.noise, one.high) for one in risks]))
-    return _verdict(checks, risks, _span(noisy, clean) if data_range is None else data_range)
+        checks.insert(0, _check_gain(risks, names))
+    spans = [data_range or _span(noisy.dtype, f[:, c]) for c in range(x.shape[1])]
+    return _verdict([*checks, SEAMS.apply(seams(x, f), names), assumed], risks, diagnosis, spans)
 
 
-def _decibel(power: float, of: float) -> float:
+def _in_channel(sentence: str, names: Sequence[str], which: int, passed: bool) -> str:
+    return sentence if passed or len(names) == 1 else f"{sentence[:-1]}, in {names[which]}."
+
+
+def decibel(power: float, of: float) -> float:
     """Ratio of two powers in dB."""
     return float(10 * np.log10(power / of))
 
 
-def _span(noisy: NDArray[Any], clean: NDArray[Any]) -> float:
-    """Data range of an image whose truth is not known."""
-    if noisy.dtype == np.uint8:
+def _span(dtype: np.dtype[Any], channel: NDArray[Any]) -> float:
+    """Data range of a channel whose truth is not known."""
+    if dtype == np.uint8:
         return 255.0
-    known = clean[np.isfinite(clean)].astype(np.float64)
+    known = channel[np.isfinite(channel)].astype(np.float64)
     return float(np.ptp(known)) if known.size else 0.0
 
 
-def _check_residual(channels: Sequence[Blocks], diagnosis: Diagnosis) -> list[Check]:
-    """Check what was removed, the worst channel of each."""
-    scales = [risk.recalibrate_variance(some).scale for some in channels]
+def _check_gain(risks: Sequence[risk.Risk], names: Sequence[str]) -> Check:
+    """Check by how much the worst channel is closer to the clean image: in doubt, look; do not trust what is not."""
+    worst = int(np.argmin([one.noise / one.high for one in risks]))
+    low, high = (decibel(risks[worst].noise, end) for end in (risks[worst].high, risks[worst].low))
+    word: Word = "do not trust" if high <= 0 else "check" if low < MIN_GAIN else "trust"
+    sentence, advice = f"The result is closer to the clean image than the input, by at least {low:.1f} dB.", ""
+    if word != "trust":
+        sentence = f"The result may be no better than the input: its PSNR changed by {low:+.1f} to {high:+.1f} dB."
+        if word == "do not trust":
+            sentence = f"The result is no better than the input: its PSNR changed by at most {high:+.1f} dB."
+        advice = f"{TRAIN} Or lower --strength."
+    return Check(CLOSER, word, _in_channel(sentence, names, worst, word == "trust"), advice, low, MIN_GAIN)
+
+
+def _check_residual(
+    channels: Sequence[Blocks], diagnosis: Diagnosis, names: Sequence[str], *, cap: bool
+) -> list[Check]:
+    """Check what was removed, the worst channel of each; with `cap`, say "check" at most."""
     usual = np.array([_power_of_means(diagnosis, scale) for scale in SCALES])
+    powers = [_local_powers(some) / usual for some in channels]
+    scales = [risk.recalibrate_variance(some).scale for some in channels]
     drifts, chance = zip(*(_drift(some) for some in channels), strict=True)
+    lost = [power.max() / scale for power, scale in zip(powers, scales, strict=True)]
     return [
-        REMOVED.apply([float(np.sqrt(some.square.mean())) for some in channels]),
-        SMOOTHED.apply([np.sqrt(some.square.mean() / s) for some, s in zip(channels, scales, strict=True)]),
-        MEAN.apply(drifts, max(chance)),
-        LOST.apply(
-            [_structure(some, usual) / s for some, s in zip(channels, scales, strict=True)],
-            3 * np.sqrt(2 / min(map(len, channels))) * SCALES[0] / BLOCK,
-        ),
-        CONTRAST.apply([_contrast(some) for some in channels]),
-        PLACES.apply([np.quantile(some.square, 0.95) / s for some, s in zip(channels, scales, strict=True)]),
-        REMAINING.apply([_remaining(some) for some in channels]),
-        SIZE.apply([len(some) for some in channels]),
+        _check_left([_left(*pair) for pair in zip(channels, powers, strict=True)], names, cap=cap),
+        LOST.apply(lost, names, 3 * np.sqrt(2 / min(map(len, channels))) * SCALES[0] / BLOCK, cap=cap),
+        SHIFT.apply(drifts, names, max(chance), cap=cap),
     ]
 
 
-def _structure(some: Blocks, usual: Array) -> float:
-    """Variance of the residual's local means over that of noise, at the scale where this is largest."""
-    return float(np.max((some.local.mean(axis=0) - (np.array(SCALES) * some.mean.mean()) ** 2) / usual))
+def _check_left(channels: Sequence[dict[str, float]], names: Sequence[str], *, cap: bool) -> Check:
+    """Check how much noise is left, where it is most for that place."""
+    worst, where = max(
+        ((c, place) for c, shares in enumerate(channels) for place in shares),
+        key=lambda found: channels[found[0]][found[1]] / LEFT_FROM[found[1]],
+    )
+    share, limit = channels[worst][where], LEFT_FROM[where]
+    word = WORDS[min((share >= limit) + (share >= MUCH_LEFT), 1 if cap else 2)]
+    if word == "trust":
+        return Check(REMOVED, word, f"Little of the noise is left (at most {max(0, share):.0%} {where}).", "", share, limit)
+    sentence = _in_channel(f"{share:.0%} of the noise is left {where}.", names, worst, passed=False)
+    advice = f"{TRAIN} If the noise level was misjudged, give it with --sigma."
+    return Check(REMOVED, word, sentence, advice, share, limit)
 
 
-def _remaining(some: Blocks) -> float:
-    """Standard deviation of detail in the flattest blocks, in units of the noise's; 0 if it is texture."""
-    flat = some[some.grain <= np.quantile(some.grain, FLATTEST)]
-    deviation = float(np.sqrt(flat.grain.mean()))
-    goes_with = flat.detail.mean() > NOISE_LIKE * deviation * np.sqrt(flat.square.mean())
-    return deviation if goes_with or deviation > np.sqrt(flat.square.mean()) else 0.0
+def _left(some: Blocks, powers: Array) -> dict[str, float]:
+    """Share of the noise's standard deviation that is left, by where it is measured."""
+    levels = by_brightness(some)
+    shares = [1 - float(np.sqrt(some.square[level].mean())) for level in levels]
+    most = int(np.argmax(shares))
+    bright = "in bright areas" if most >= len(levels) / 2 else "in dark areas"
+    return {
+        "in flat areas": remaining(some),
+        "as coarse grain": 1 - float(np.sqrt(max(0.0, powers[0]))),  # in the means over 2 × 2 pixels
+        bright: shares[most],
+    }
 
 
-def _contrast(some: Blocks) -> float:
-    """Share of its contrast that fine detail keeps, where there is most of it; 1 where there is hardly any.
-
-    The detail that was lost is the regression of the residual on the detail that was kept.
-    """
-    rich = some[some.grain >= np.quantile(some.grain, RICHEST)]
-    return 1.0 if rich.grain.mean() < MIN_DETAIL else 1 / (1 + max(0.0, rich.detail.mean() / rich.grain.mean()))
+def _local_powers(some: Blocks) -> Array:
+    """Variance of the residual's means over squares of each of `SCALES`, 1 for white noise."""
+    powers: Array = some.local.mean(axis=0) - (np.array(SCALES) * some.mean.mean()) ** 2
+    return powers
 
 
 def _power_of_means(diagnosis: Diagnosis, scale: int) -> float:
@@ -312,55 +317,59 @@ def _power_of_means(diagnosis: Diagnosis, scale: int) -> float:
 
 def _drift(some: Blocks) -> tuple[float, float]:
     """Largest mean of the residual over levels of brightness, in units of the noise, and four standard errors."""
-    levels = np.array_split(np.argsort(some.brightness), np.clip(len(some) // 4, 1, BRIGHTNESS_LEVELS))
+    levels = by_brightness(some)
     means = [abs(float(some.mean[level].mean())) for level in levels]
     return max(means), 4 / (BLOCK * np.sqrt(min(map(len, levels))))
 
 
-def _check_noise(diagnosis: Diagnosis) -> list[Check]:
-    """Check what the theory assumes of the noise."""
+def _check_noise(diagnosis: Diagnosis, blocks: int, photograph: bool) -> Check:
+    """Check what the other checks assume of the noise; the first that does not hold counts."""
     strongest = max((abs(rho) for lags in diagnosis.correlation.values() for rho in lags), default=0.0)
-    correlated, offset = diagnosis.correlated, OFFSET.get(diagnosis.kind)
-    return [
-        Check(
-            "correlated noise",
-            strongest,
-            CORRELATION,
-            "check" if correlated else "trust",
-            f"Neighboring pixels share noise (correlation {strongest:.2f}): noise that is left looks like structure."
-            if correlated
-            else f"The noise is independent from pixel to pixel (correlation {strongest:.2f}).",
-        ),
-        Check(
-            "noise with an offset",
-            float(offset is not None),
-            1.0,
-            "trust" if offset is None else "check",
-            "The noise does not change mean intensities."
-            if offset is None
-            else f"{offset}, which changes mean intensities: do not measure intensities here.",
-        ),
-        CONFIDENCE.apply([diagnosis.confidence]),
-    ]
+    sentence = advice = ""
+    if blocks < MIN_BLOCKS:
+        sentence = f"The image is too small to be judged reliably: it has only {blocks} blocks of 16 × 16 pixels."
+        advice = "Judge a larger part of the image, or several images that were taken alike."
+    elif diagnosis.correlated:
+        source = ", as in most photographs that a camera developed" if photograph else ""
+        sentence = (
+            f"Neighboring pixels share noise (correlation {strongest:.2f}){source}: some of it stays and looks like"
+            " structure."
+        )
+        advice = RAW if photograph else SHARED
+    elif diagnosis.kind in UNUSUAL:
+        sentence, advice = UNUSUAL[diagnosis.kind]
+    elif diagnosis.confidence < CONFIDENT:
+        sentence = "The image has too few flat areas to measure its noise, so the other checks are rough."
+        advice = "Give the noise level with --sigma if you know it."
+    word: Word = "check" if sentence else "trust"
+    fine = "The noise is of a known kind and independent from pixel to pixel."
+    return Check(ASSUMED, word, sentence or fine, advice, diagnosis.confidence, CONFIDENT)
 
 
-def _verdict(checks: Sequence[Check], risks: list[risk.Risk] | None, span: float) -> Verdict:
-    """Take the worst word, and the first checks that say it. Beside "do not trust" there is no PSNR."""
+def _verdict(
+    checks: Sequence[Check], risks: Sequence[risk.Risk] | None, diagnosis: Diagnosis, spans: Sequence[float]
+) -> Verdict:
+    """Take the worst word, and the first checks that say it; a PSNR only where estimates of it were shown to be right.
+
+    That is beside "trust" and "check", for Gaussian noise: of real photon noise, they were several dB off.
+    """
     word = max((check.word for check in checks), key=WORDS.index)
-    psnr = None if word == "do not trust" or risks is None else _psnr(risk.mean_risk(risks), span)
-    reasons = [check.sentence for check in checks if check.word == word][:2]
+    known = risks is not None and word != "do not trust" and diagnosis.kind == "gaussian"
+    psnr, span = (_psnr(risks, spans) if known and risks else None) or (None, None)
+    in_order = sorted(checks, key=lambda check: check.name != ASSUMED)  # which explains the others
+    failed = [check for check in in_order if check.word == word][:2] if word != "trust" else []
+    reasons = [check.sentence for check in failed]
     if word == "trust":
         reasons = ["The noise was removed, and no sign was found that image structure was removed with it."]
-        if risks is not None:
-            known = "about" if psnr else "at least"
-            gain = min(_decibel(one.noise, one.value if psnr else one.high) for one in risks)
-            worst = ", in its worst channel" if len(risks) > 1 else ""
-            reasons.append(f"It is {known} {gain:.1f} dB closer to the clean image than the input{worst}.")
-    return Verdict(word, " ".join(reasons), psnr, tuple(checks), None if psnr is None else span)
+        reasons += [check.sentence for check in checks if check.name == CLOSER]
+    advice = " ".join(dict.fromkeys(check.advice for check in failed))
+    return Verdict(word, " ".join(reasons), psnr, tuple(checks), span, advice)
 
 
-def _psnr(error: risk.Risk, span: float) -> tuple[float, float, float] | None:
-    """PSNR and the ends of its interval, in dB; None where the error is too uncertain."""
-    if error.relative_error >= MAX_RELATIVE_ERROR or span <= 0:
+def _psnr(risks: Sequence[risk.Risk], spans: Sequence[float]) -> tuple[tuple[float, float, float], float] | None:
+    """PSNR of the worst channel, the ends of its interval in dB, and its span; None where one is too uncertain."""
+    if min(spans) <= 0 or max(one.relative_error for one in risks) >= MAX_RELATIVE_ERROR:
         return None
-    return _decibel(span**2, error.value), _decibel(span**2, error.high), _decibel(span**2, error.low)
+    worst = max(range(len(risks)), key=lambda c: risks[c].value / spans[c] ** 2)
+    value, high, low = (decibel(spans[worst] ** 2, end) for end in (risks[worst].value, risks[worst].low, risks[worst].high))
+    return (value, low, high), spans[worst]

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from noise2same.noise.model import NoiseModel
 from noise2same.noise.sure import covariance, perturb
-from noise2same.quality.residual import BLOCK, Array, Blocks, blocks, crops
+from noise2same.quality.residual import BLOCK, Array, Blocks, blocks, by_brightness, crops, remaining
 
 Response = Callable[[NDArray[np.float32]], NDArray[Any]]
 """Denoises a crop of a noisy image, (C, [Z,] Y, X) in the image's units, to the same shape and units, unrounded.
@@ -30,12 +30,12 @@ the average of their derivatives, and these hardly differ.
 
 SEED = 2010_11706
 """Of the change. Synthetic noise that was made with the same seed would be correlated with it."""
-PROBED_PIXELS = 2**18
+PROBED_PIXELS = 2**16
 """Pixels of a channel that are denoised once more with a small change, at most."""
-DIAGNOSED_REL_SE = 0.04
-"""Relative standard error of the noise's variance as diagnosed (Set12)."""
-RECALIBRATED_REL_SE = 0.025
-"""Relative standard error of the noise's variance after recalibration on many blocks (BSD68)."""
+DIAGNOSED_REL_SE = 0.07
+"""Relative standard error of the noise's variance as diagnosed on small images (Train400)."""
+RECALIBRATED_REL_SE, QUIET_REL_SE = 0.02, 0.25
+"""The same after recalibration on many quiet blocks (Kodak24), and what √n of n quiet blocks divide (Train400)."""
 RESIDUAL_WEIGHT = 0.7
 """Weight of the residual against the diagnosis in the recalibrated variance (Set12, Kodak24)."""
 BLOCK_MEDIAN = (1 - 2 / (9 * BLOCK**2)) ** 3
@@ -66,25 +66,26 @@ class Risk:
     value: float
     deviation: float
     """Standard error of the value."""
-    least: float
-    """What the error cannot be below, whatever was measured."""
     noise: float
     """Mean variance of the noise: the error of the noisy image."""
+    left: float = 0.0
+    """Error of the noise that is seen to be left in the result alone; it contradicts a value far below it."""
 
     @property
     def low(self) -> float:
-        """Lower end of the 95 % confidence interval."""
-        return max(self.value - 1.96 * self.deviation, self.least)
+        """Lower end of the 95 % confidence interval, above 0."""
+        return max(self.value - 1.96 * self.deviation, 0.1 * self.value)
 
     @property
     def high(self) -> float:
         """Upper end of the 95 % confidence interval."""
-        return self.value + 1.96 * self.deviation
+        return max(self.value + 1.96 * self.deviation, self.left)
 
     @property
     def relative_error(self) -> float:
-        """Standard error of the value, relative to it."""
-        return self.deviation / self.value if self.value > 0 else float("inf")
+        """Standard error of the value, relative to it; infinite where it was shown to be wrong."""
+        wrong = self.value <= 0 or self.left > self.value + 1.96 * self.deviation
+        return float("inf") if wrong else self.deviation / self.value
 
 
 def probe(
@@ -134,27 +135,33 @@ def _response(response: Response, crop: Array) -> Array:
     return np.asarray(response(crop[0].astype(np.float32)), dtype=np.float64)[None]
 
 
-def recalibrate_variance(measured: Blocks) -> VarianceScale:
+def recalibrate_variance(measured: Blocks, let_through: float = 0.0) -> VarianceScale:
     """Scale of the variance: between what the diagnosis says, 1, and what the residual of quiet blocks does.
 
     In quiet blocks the residual is the noise without what the denoiser let through, which is as much as the covariance
     of output and noise if the denoiser is as good there as one can be. Lost texture makes the residual of a block
     stronger, never weaker, so blocks above the distribution of noise are left out. Where residual and diagnosis are far
     apart, one of them is wrong, but not known which: their distance then is the error.
+
+    Parameters
+    ----------
+    measured : Blocks
+        Of a channel.
+    let_through : float
+        Share of the noise that the denoiser lets through in quiet blocks.
     """
     quiet = measured[measured.quiet()]
     square = float(np.median(quiet.square)) / BLOCK_MEDIAN if len(quiet) else 0.0
     for _ in range(3):
         quiet = quiet[quiet.square < square * (1 + MAX_BLOCK_DEVIATION * np.sqrt(2) / BLOCK)]
         square = float(quiet.square.mean()) if len(quiet) else 0.0
-    removed = 1 - float(quiet.derivative.mean()) if len(quiet) >= MIN_BLOCKS else 0.0
-    if removed <= 0:
+    if len(quiet) < MIN_BLOCKS or let_through >= 1:
         return VarianceScale(1.0, DIAGNOSED_REL_SE)
-    correction = square / removed - 1
+    correction = square / (1 - let_through) - 1
     if abs(correction) > MAX_CORRECTION:
         return VarianceScale(1.0, max(DIAGNOSED_REL_SE, abs(correction)))
-    by_chance = float(np.sqrt(2 / len(quiet))) / BLOCK
-    return VarianceScale(1 + RESIDUAL_WEIGHT * correction, float(np.hypot(RECALIBRATED_REL_SE, by_chance)))
+    error = float(np.hypot(RECALIBRATED_REL_SE, QUIET_REL_SE / np.sqrt(len(quiet))))
+    return VarianceScale(1 + RESIDUAL_WEIGHT * correction, error)
 
 
 def estimate_risks(measured: Sequence[Blocks], probed: Sequence[Blocks]) -> list[Risk] | None:
@@ -165,17 +172,19 @@ def estimate_risks(measured: Sequence[Blocks], probed: Sequence[Blocks]) -> list
 
 
 def _risk_of_channel(whole: Blocks, part: Blocks) -> Risk:
-    recalibrated = recalibrate_variance(part)
+    quiet = part[part.quiet()]
+    recalibrated = recalibrate_variance(whole, float(quiet.derivative.mean()) if len(quiet) else 0.0)
     noise = recalibrated.scale * float(whole.variance.mean())
     let_through = noise * float(np.average(part.derivative, weights=part.variance))
     excess = whole.variance * (whole.square - recalibrated.scale)
-    deviation = np.sqrt(excess.var() / len(whole) + (recalibrated.error * (noise - 2 * let_through)) ** 2)
-    least = let_through**2 / noise  # by Cauchy and Schwarz, whatever was measured
-    return Risk(max(float(excess.mean()) + 2 * let_through, least), float(deviation), least, noise)
+    deviation = float(np.sqrt(excess.var() / len(whole) + (recalibrated.error * (noise - 2 * let_through)) ** 2))
+    value = max(float(excess.mean()) + 2 * let_through, let_through**2 / noise)  # by Cauchy and Schwarz
+    return Risk(value, deviation, noise, noise * _least(whole))
 
 
-def mean_risk(channels: Sequence[Risk]) -> Risk:
-    """Risk of all channels together."""
-    value, least, noise = np.mean([(one.value, one.least, one.noise) for one in channels], axis=0).tolist()
-    deviation = float(np.sqrt(np.sum([one.deviation**2 for one in channels]))) / len(channels)
-    return Risk(max(value, least), deviation, least, noise)
+def _least(whole: Blocks) -> float:
+    """Least error in units of the noise's variance: noise that was not removed at a brightness, or stays in flat areas."""
+    levels = by_brightness(whole)
+    left = [max(0.0, 1 - float(np.sqrt(whole.square[level].mean()))) ** 2 for level in levels]
+    everywhere = np.average(left, weights=[whole.variance[level].sum() for level in levels])
+    return max(float(everywhere), remaining(whole) ** 2)

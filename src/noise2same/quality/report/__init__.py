@@ -30,7 +30,7 @@ def write_report(
     training: Mapping[str, Any] | None = None,
     truth: Image | None = None,
 ) -> Path:
-    """Write what there is to know of a result, the verdict first; whole or not at all.
+    """Write what there is to know of a result: the picture, the verdict on it, and why; whole or not at all.
 
     The HTML file holds all of its pictures and asks for nothing from outside. The PNG has the pictures alone.
 
@@ -39,8 +39,8 @@ def write_report(
     path : str or path
         The suffix, .html or .png, says which of the two.
     assessment : Assessment
-        Of the result. Of a volume its middle slice and maximum projections are shown, of more than three channels the
-        first three.
+        Of the result. Of a volume its middle slice and maximum projections are shown; channels have the colors that the
+        file gives them, and otherwise the first three are shown.
     settings : mapping, optional
         Name -> value, for the table at the end: the configuration.
     training : mapping, optional
@@ -66,7 +66,7 @@ def write_report(
         if path.suffix.lower() == ".png":
             from noise2same.quality.report.figure import draw_figure
 
-            draw_figure(temporary, views, assessment.verdict)
+            draw_figure(temporary, views, assessment.verdict, [channel.color for channel in assessment.channels])
         else:
             from noise2same.quality.report.page import page
 

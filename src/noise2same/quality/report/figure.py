@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import textwrap
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -50,7 +51,7 @@ def before_after(panels: dict[str, NDArray[Any]], axes: str, path: Path) -> None
     figure.savefig(path)
 
 
-def draw_figure(path: Path, views: ReportViews, verdict: Verdict) -> None:
+def draw_figure(path: Path, views: ReportViews, verdict: Verdict, colours: Sequence[str] = ()) -> None:
     """Draw the verdict, the whole images, what was removed and its autocorrelation, and the zooms below."""
     from matplotlib import rc_context
     from matplotlib.backends.backend_agg import FigureCanvasAgg
@@ -59,7 +60,7 @@ def draw_figure(path: Path, views: ReportViews, verdict: Verdict) -> None:
     from noise2same.quality.report.charts import draw_autocorrelation
 
     images, residual = views.images(), fitted(views.residual)
-    wholes = {name: picture(fitted(plane), views.grey) for name, plane in images.items()}
+    wholes = {name: picture(fitted(plane), views.grey, colours) for name, plane in images.items()}
     wholes["removed (noisy − denoised)"] = picture(residual, around_zero(residual))
     columns, details = len(wholes) + 1, len(views.zooms) * len(images)
     line = textwrap.fill(f"{verdict.word.capitalize()}: {verdict.reason}", 28 * columns)
@@ -81,7 +82,7 @@ def draw_figure(path: Path, views: ReportViews, verdict: Verdict) -> None:
         cells = iter(below.subplots(1, details, squeeze=False)[0])
         for zoom in views.zooms:
             for name, plane in images.items():
-                _show(next(cells), picture(plane[zoom.box], views.grey), f"{zoom.letter}, {name}")
+                _show(next(cells), picture(plane[zoom.box], views.grey, colours), f"{zoom.letter}, {name}")
         figure.savefig(path, format="png")
 
 

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import partial
 from html import escape
 from importlib.resources import files
+from pathlib import Path
 from string import Template
 from typing import TYPE_CHECKING, Any
 
@@ -34,16 +35,17 @@ LABELS = {
     "blend": "weight of the network in the result",
     "block": "building block of the network",
     "clip": "largest gradient norm",
-    "early_stop": "early stopping",
     "ema": "decay of the averaged weights",
     "features": "feature maps at the finest level",
     "fill": "what replaces masked pixels",
     "fill_sigma": "standard deviation of the fill",
+    "from_scratch": "started from random weights",
     "gain": "variance of the noise per intensity",
     "images": "training images",
     "lambda_inv": "weight of the invariance term",
     "levels": "resolutions of the network",
     "mask_density": "share of masked pixels",
+    "method_settings": "settings of the method",
     "minutes": "training budget in minutes",
     "noise2same": "version of noise2same",
     "noise_extent": "extent of correlated noise in pixels",
@@ -51,9 +53,14 @@ LABELS = {
     "pretrained": "started from a pretrained network",
     "patch": "side of a patch in 2D",
     "patch_3d": "size of a patch in 3D",
+    "seconds": "training time in seconds",
+    "seed": "seed of the random numbers",
     "separate_passes": "separate forward passes",
     "sigma": "standard deviation of the noise",
     "steps": "training steps",
+    "stopped_early": "ended by early stopping",
+    "terms": "terms of the loss at the end",
+    "unchanged": "the weights that it began with were the best",
 }
 """Words for the names of settings and of what training reports; other names are shown with spaces for underscores."""
 HALF_WIDTH = 768
@@ -72,16 +79,21 @@ def page(
     """HTML of the whole report. `scores`: before and after, by name; others as for `write_report`."""
     verdict = assessment.verdict
     template = Template(files("noise2same.quality.report").joinpath("page.html").read_text(encoding="utf-8"))
+    name = _name(assessment)
     return template.substitute(
-        title=escape(f"{verdict.word.capitalize()} – noise2same report"),
+        title=escape(f"{name} – {verdict.word}"),
+        name=escape(name),
+        facts=_facts(assessment),
         word_class=_css(verdict.word),
+        sign=SIGNS[verdict.word],
         headline=HEADLINES[verdict.word],
         reason=escape(verdict.reason),
-        numbers=_numbers(verdict, scores),
+        advice=f'<p class="advice"><b>What to do next</b> {escape(verdict.advice)}</p>' if verdict.advice else "",
+        numbers=_numbers(assessment, scores),
         checks=_checks(verdict),
         slider=_slider(views, assessment),
-        zooms="".join(_zoom(views, zoom) for zoom in views.zooms),
-        projections=_projections(views),
+        zooms="".join(_zoom(views, zoom, colours(assessment)) for zoom in views.zooms),
+        projections=_projections(views, colours(assessment)),
         residual=_residual(views),
         noise=_noise(views, assessment.diagnosis),
         training=_training(training.get("history") or []),
@@ -93,15 +105,30 @@ def _css(word: str) -> str:
     return word.replace(" ", "-")
 
 
-def _numbers(verdict: Verdict, scores: Mapping[str, tuple[float, float]]) -> str:
+def _name(assessment: Assessment) -> str:
+    """Name of the file, and of the frame if there are several."""
+    image = Path(assessment.source.get("image", "The array")).name
+    return f"{image}, {assessment.frame}" if len(assessment.frames) > 1 else image
+
+
+def _facts(assessment: Assessment) -> str:
+    """Say in a line how large the image is and what made it."""
+    sizes = " × ".join(f"{length}" for length in assessment.sizes.values())
+    return f"{sizes} ({' '.join(assessment.sizes)}), denoised by noise2same"
+
+
+def _numbers(assessment: Assessment, scores: Mapping[str, tuple[float, float]]) -> str:
     items = []
-    if verdict.psnr is not None:
-        value, low, high = verdict.psnr
+    if assessment.verdict.psnr is not None:
+        value, low, high = assessment.verdict.psnr
         items.append(("Estimated PSNR", f"{value:.1f} dB <small>95 % interval: {low:.1f} to {high:.1f} dB</small>"))
     for name, (before, after) in scores.items():
         digits, unit = (2, " dB") if name == "psnr" else (3, "")
         text = f"{after:.{digits}f}{unit} <small>noisy: {before:.{digits}f}{unit}</small>"
         items.append((f"{name.upper()} against the truth", text))
+    for channel, share in zip(assessment.channels, assessment.input_share, strict=False):
+        where = f" <small>{escape(channel.name)}</small>" if len(assessment.channels) > 1 else ""
+        items.append(("Noisy input in the result", f"{share:.0%}{where}"))
     rows = "".join(f"<div><dt>{name}</dt><dd>{text}</dd></div>" for name, text in items)
     return f'<dl class="numbers">{rows}</dl>' if rows else ""
 
@@ -110,14 +137,19 @@ def _checks(verdict: Verdict) -> str:
     ordered = sorted(verdict.checks, key=lambda check: list(SIGNS).index(check.word))
     if not ordered:
         return ""
-    return f'<section aria-label="Checks"><ul class="checks">{"".join(map(_check, ordered))}</ul></section>'
+    passed = sum(check.word == "trust" for check in ordered)
+    return (
+        f"<details><summary>Checks <small>{passed} of {len(ordered)} passed</small></summary>"
+        f'<ul class="checks">{"".join(map(_check, ordered))}</ul></details>'
+    )
 
 
 def _check(check: Check) -> str:
+    advice = f"<p>{escape(check.advice)}</p>" if check.advice else ""
     return (
         f'<li class="{_css(check.word)}"><span class="sign" role="img" aria-label="{check.word}">'
-        f'{SIGNS[check.word]}</span><strong class="name">{escape(check.name)}</strong><p>{escape(check.sentence)}</p>'
-        f"<small>measured {_value(check.value)}, limit {_value(check.limit)}</small></li>"
+        f'{SIGNS[check.word]}</span><strong class="name">{escape(check.name)}</strong>'
+        f'<div class="text"><p>{escape(check.sentence)}</p>{advice}</div></li>'
     )
 
 
@@ -133,7 +165,7 @@ def _img(image: Picture, alt: str, *, lossless: bool = False, classes: str = "")
 
 def _slider(views: ReportViews, assessment: Assessment) -> str:
     height, width = views.clean.shape[:2]
-    before, after = (picture(fitted(plane), views.grey) for plane in (views.noisy, views.clean))
+    before, after = (picture(fitted(plane), views.grey, colours(assessment)) for plane in (views.noisy, views.clean))
     scale = width / after.shape[1]
     smaller = f"The picture is reduced {scale:.1f} times, which hides some of the noise. " if scale > 1 else ""
     return f"""<figure class="slider" style="--ratio: {width / height:.4f}">
@@ -144,8 +176,23 @@ def _slider(views: ReportViews, assessment: Assessment) -> str:
 <span class="tag left">noisy</span><span class="tag right">denoised</span><span class="line"></span>
 </div>
 <input type="range" id="split" min="0" max="100" step="0.5" value="50" aria-label="Part that shows the noisy image">
-<figcaption>{_what(views, assessment)}{smaller}Drag over the image, or use the arrow keys on the slider.</figcaption>
+<figcaption>{_what(views, assessment)}{smaller}Both sides have the same contrast. Drag over the image, or use the arrow
+keys on the slider.{_key(assessment)}</figcaption>
 </figure>"""
+
+
+def _key(assessment: Assessment) -> str:
+    """Channels by name and color, if the file has them; of a photograph they go without saying."""
+    if not colours(assessment) or [channel.name for channel in assessment.channels] == ["red", "green", "blue"]:
+        return ""
+    items = (f'<li><i style="background: {one.color}"></i>{escape(one.name)}</li>' for one in assessment.channels)
+    return f'<ul class="key">{"".join(items)}</ul>'
+
+
+def colours(assessment: Assessment) -> tuple[str, ...]:
+    """Colours of the channels in the file; none if one is missing or all are alike."""
+    found = tuple(channel.color for channel in assessment.channels)
+    return found if all(found) and len(set(found)) > 1 else ()
 
 
 def _mark(zoom: Zoom, height: int, width: int) -> str:
@@ -166,15 +213,16 @@ def _what(views: ReportViews, assessment: Assessment) -> str:
     parts = [str(assessment.frame)] if len(assessment.frames) > 1 else []
     if "Z" in sizes:
         parts.append("the middle slice")
-    if sizes.get("C") == 2:
-        parts.append("two channels in magenta and green")
-    if sizes.get("C", 1) > 3:
-        parts.append(f"the first three of {sizes['C']} channels in red, green and blue")
+    names = [channel.name for channel in assessment.channels]
+    if not colours(assessment) and len(names) == 2:
+        parts.append(f"{names[0]} in magenta and {names[1]} in green")
+    if not colours(assessment) and len(names) > 3:
+        parts.append(f"{names[0]} in red, {names[1]} in green and {names[2]} in blue, of {len(names)} channels")
     return escape(f"This is {', '.join(parts)}. ") if parts else ""
 
 
-def _zoom(views: ReportViews, zoom: Zoom) -> str:
-    shown = {name: picture(plane[zoom.box], views.grey) for name, plane in views.images().items()}
+def _zoom(views: ReportViews, zoom: Zoom, colours: Sequence[str]) -> str:
+    shown = {name: picture(plane[zoom.box], views.grey, colours) for name, plane in views.images().items()}
     shown["removed"] = picture(views.residual[zoom.box], around_zero(views.residual))
     figures = "".join(
         f"<figure>{_img(image, f'Zoom {zoom.letter}, {name}', lossless=True)}<figcaption>{name}</figcaption></figure>"
@@ -185,7 +233,7 @@ def _zoom(views: ReportViews, zoom: Zoom) -> str:
 <div class="zoom{four}" style="--count: {len(shown)}">{figures}</div>"""
 
 
-def _projections(views: ReportViews) -> str:
+def _projections(views: ReportViews, colours: Sequence[str]) -> str:
     if not views.projections:
         return ""
     grey = grey_range(views.projections["denoised"]["XY"])
@@ -194,7 +242,7 @@ def _projections(views: ReportViews) -> str:
         whole, repeats = orthogonal(parts, np.mean(grey, axis=0, dtype=np.float32))
         stretched = f"; Z is stretched {repeats} times" if repeats > 1 else ""
         alt = f"Maximum projections of the {name} volume on XY, on YZ at the right and on XZ below"
-        image = _img(picture(fitted(whole, HALF_WIDTH), grey), alt)
+        image = _img(picture(fitted(whole, HALF_WIDTH), grey, colours), alt)
         figures += f"<figure>{image}<figcaption>{name}{stretched}</figcaption></figure>"
     return f'<h3>Maximum projections: XY, with YZ at its right and XZ below</h3><div class="pair">{figures}</div>'
 
@@ -252,8 +300,8 @@ image where there is one, in units of the image's variance.</figcaption></figure
 def _settings(
     views: ReportViews, source: Mapping[str, Any], settings: Mapping[str, Any], training: Mapping[str, Any]
 ) -> str:
-    shown = {"shape": " × ".join(map(str, views.shape)), "axes": views.axes, "pixel type": views.dtype}
-    known = {name: value for name, value in training.items() if name != "history"}
+    shown = {"size": " × ".join(map(str, views.shape)), "axes": views.axes, "pixel type": views.dtype}
+    known = {name: value for name, value in training.items() if name != "history" and value not in ("", None) and value is not False}
     groups = {"Image": source, "Shown here": shown, "Training": known, "Settings": settings}
     return "".join(f"<h3>{title}</h3><table>{_rows(group)}</table>" for title, group in groups.items() if group)
 

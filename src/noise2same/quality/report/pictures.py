@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from base64 import b64encode
+from collections.abc import Sequence
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,19 +20,26 @@ QUALITY = 85
 SMALL = 2**18
 
 
-def picture(plane: Array, grey: tuple[Array, Array]) -> Picture:
-    """(Y, X, C) -> (Y, X) for one channel, else (Y, X, 3): two in magenta and green, more as red, green and blue.
+def picture(plane: Array, grey: tuple[Array, Array], colours: Sequence[str] = ()) -> Picture:
+    """(Y, X, C) -> (Y, X) for one channel, else (Y, X, 3), the sum of the channels in their colours.
 
     Parameters
     ----------
     grey : pair of arrays, (C,)
         Values that become 0 and 255.
+    colours : sequence of str, optional
+        Of the channels, as "#rrggbb". Without one for each, two are magenta and green, and the first three of more are
+        red, green and blue.
     """
     low, high = grey
-    values = (np.clip((plane - low) / (high - low), 0, 1) * 255).round().astype(np.uint8)
-    if values.shape[-1] == 1:
-        return values[..., 0]
-    return np.ascontiguousarray(values[..., [0, 1, 0] if values.shape[-1] == 2 else [0, 1, 2]])
+    values = np.clip((plane - low) / (high - low), 0, 1) * 255
+    count = values.shape[-1]
+    if count == 1:
+        return values[..., 0].round().astype(np.uint8)
+    if len(colours) != count or not all(colours) or len(set(colours)) == 1:
+        colours = ("#ff00ff", "#00ff00") if count == 2 else ("#ff0000", "#00ff00", "#0000ff")
+    mixing = np.array([[int(colour[at : at + 2], 16) / 255 for at in (1, 3, 5)] for colour in colours], np.float32)
+    return (values[..., : len(mixing)] @ mixing).clip(0, 255).round().astype(np.uint8)
 
 
 def fitted(plane: Array, longest: int = LONGEST) -> Array:
