@@ -371,7 +371,8 @@ def test_no_channel_lags_behind():
 
 
 @pytest.mark.parametrize(
-    ("axes", "steps", "options"), [("YX", 5, {"from_scratch": True}), ("CYX", 5, {"from_scratch": True}), ("ZYX", 5, {})]
+    ("axes", "steps", "options"),
+    [("YX", 5, {"from_scratch": True}), ("CYX", 5, {"from_scratch": True}), ("ZYX", 5, {})],
 )
 def test_the_result_is_never_worse_than_the_input(axes, steps, options):
     """A network that has learned nothing yet would ruin an image with little noise; a channel that is dim is noisy."""
