@@ -1,8 +1,7 @@
 """Volumes of few planes with little noise: is the level right, and is the result never worse than the input?
 
 The real volumes are smoothed first: they have noise of their own (pollen's is 0.3 of its contrast), which counts as
-truth otherwise. Then noise of a known level is added. Two volumes as channels of one, a bright and a dim one, follow:
-each joint and alone.
+truth otherwise. Then noise of a known level is added.
 """
 
 from __future__ import annotations
@@ -19,7 +18,7 @@ from scipy import ndimage
 
 from noise2same import train
 from noise2same.noise.diagnose import diagnose
-from noise2same.noise.synthetic import gaussian, poisson_gaussian
+from noise2same.noise.synthetic import gaussian
 from noise2same.quality.metrics import psnr
 
 VOLUMES = ("neuron_25pct", "pollen", "spotmax_volume")
@@ -73,30 +72,9 @@ def safety(task: tuple[str, int, float], steps: int) -> dict[str, Any]:
     return {"volume": name, "planes": planes, "σ / contrast": level} | {k: round(v, 2) for k, v in scores.items()}
 
 
-def channels(way: str, steps: int) -> dict[str, Any]:
-    """PSNR of a bright and a dim channel, joint or each alone: gain 2 and read-out noise of 4."""
-    import torch
-
-    torch.set_num_threads(1)
-    clean = np.stack([real_volume(name, 8) for name in ("pollen", "neuron_25pct")])
-    clean *= (np.array([1500, 60]) / clean.max(axis=(1, 2, 3)))[:, None, None, None]
-    clean = clean.astype(np.float32)
-    noisy = poisson_gaussian(clean, gain=2.0, sigma=4.0, rng=np.random.default_rng(0))
-    if way == "joint":
-        results = train(noisy, "CZYX", steps=steps, progress=False).denoise(noisy)
-    else:
-        results = np.stack([train(one, "ZYX", steps=steps, progress=False).denoise(one) for one in noisy])
-    row: dict[str, Any] = {"channels": way}
-    for name, y, x, f in zip(("bright", "dim"), clean, noisy, results, strict=True):
-        span = float(np.ptp(y))
-        row |= {f"{name}, noisy": round(psnr(y, x, data_range=span), 2), name: round(psnr(y, f, data_range=span), 2)}
-    return row
-
-
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--steps", type=int, default=100, help="of training, far too few")
-    parser.add_argument("--long", type=int, default=1000, help="steps of the two channels")
     arguments = parser.parse_args()
     levels = [level_of(name, planes) for name in VOLUMES for planes in PLANES]
     text = (
@@ -111,9 +89,6 @@ def main() -> None:
         f"output and the input, by a weight that is estimated without the truth. {arguments.steps} steps from scratch."
     )
     record.write("volumes", rows, text)
-    both = record.side_by_side(partial(channels, steps=arguments.long), ("joint", "alone"))
-    text = f"# A bright and a dim channel\n\nPSNR in dB, 8 planes, after {arguments.long} steps from scratch."
-    record.write("channels", both, text)
 
 
 if __name__ == "__main__":

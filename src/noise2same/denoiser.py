@@ -278,9 +278,9 @@ class Denoiser:
         network = self.new_network()
         if not load_pretrained(network):
             raise InputError(
-                f"{opened[0].name}: pretrained networks are there for 2D images with 1 or 3 channels and the "
-                f"default network, not for {len(ax.spatial(self.axes))}D ones with {self.channels} channel(s) and "
-                "these settings; leave out minutes=0 to train one."
+                f"{opened[0].name}: pretrained networks are there for 2D images, with 1 or 3 channels or a network for "
+                f"each, and the default network, not for {len(ax.spatial(self.axes))}D ones with {self.channels} "
+                "channel(s) and these settings; leave out minutes=0 to train one."
             )
         say(f"Not training: the pretrained network as it is, on {describe(pick())}.")
         self.network, self._prepared = network.eval(), None

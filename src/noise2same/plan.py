@@ -64,8 +64,11 @@ LEAST_RATE_SHARE = 0.1
 """Of the learning rate for few pixels."""
 PATCHES = 8
 """That go through the network in one step, where the user gives no batch."""
-JOINT_CORRELATION = 0.7
-"""Of the fine structure of a channel and another one, from which on one network for all is better: TODO"""
+JOINT_CORRELATION, JOINT_CORRELATION_SCRATCH = 0.7, 0.8
+"""Of each channel's fine structure with another's, from which on one network for all is better than one for each.
+
+The second is where each by itself has a pretrained network, and all together have none; both are from
+benchmarks/channels_development.md, with images of benchmarks/channels.md as the test."""
 HELD_OUT = 1 / 8
 """Share of the pixels that are held out of the loss, to estimate the error on."""
 TTA_PIXELS = 2**20
@@ -251,11 +254,13 @@ class Plan(Frozen):
         many = f"{found.images} image{'s' * (found.images > 1)}, {found.pixels / 1e6:.2f} MPix"
         early = "may end early" if self.early_stopping.value else "no early stopping"
         where = f", on {device}" if device else ""
+        several = self.channels.value == "separate" and found.channels > 1
+        each = f", one network for each of {found.channels} channels," if several else ""
         start = {"pretrained": "from the pretrained network", "model": "from this model", "scratch": "from scratch"}
         return [
             f"Noise of {many}: {in_words(self.noise.value)}, {self.relative_level()} of the contrast.",
             f"Method: {self.method.value}, because {self.method.reason}.",
-            f"Training {start[self.start.value]} for at most {self.budget.value}, {early}{where}.",
+            f"Training {start[self.start.value]}{each} for at most {self.budget.value}, {early}{where}.",
         ]
 
     @property
@@ -644,15 +649,15 @@ def choose_channels(
         return _because("joint", "there is one channel")
     if not issubclass(method, Sure | Projected):
         return _because("joint", f"{method.name} is trained as it was published")
-    least = min(shared)
-    if least < JOINT_CORRELATION:
-        which = f"channel {shared.index(least) + 1}"
-        return _because("separate", f"{which} has little structure in common with others (correlation {least:.2f})")
     alone, together = (
         pretrained.exists(dims, number, config.features, config.levels, config.block) for number in (1, count)
     )
-    if alone and not together:
+    if alone and not together and config.minutes == 0:
         return _because("separate", f"there is a pretrained network for one channel, but none for {count}")
+    least = min(shared)
+    if least < (JOINT_CORRELATION_SCRATCH if alone and not together else JOINT_CORRELATION):
+        which = f"channel {shared.index(least) + 1}"
+        return _because("separate", f"{which} has little structure in common with others (correlation {least:.2f})")
     return _because("joint", f"all channels show the same structures (correlation {least:.2f} or more)")
 
 

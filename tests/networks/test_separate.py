@@ -91,6 +91,7 @@ def test_unrelated_channels_are_as_good_as_alone():
     """A channel of an image with two has the scores that it has by itself, with as many steps."""
     model = n2s.train(NOISY, "CYX", steps=60, progress=False)
     assert model.plan.channels.value == "separate" and model.plan.start.value == "pretrained"
+    assert "the pretrained network, one network for each of 2 channels," in model.plan.lines()[2]
     together = model.denoise(NOISY)
     for c, clean in enumerate(PAIR):
         span = float(np.ptp(clean))
