@@ -8,7 +8,9 @@ bright beads on dim structure, the mean of 400 real frames.
 from __future__ import annotations
 
 import argparse
+from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from itertools import pairwise
 from typing import Any
 
@@ -18,17 +20,24 @@ import record
 from numpy.typing import NDArray
 
 from noise2same import train
-from noise2same.noise.synthetic import poisson_gaussian
+from noise2same.noise.synthetic import gaussian, poisson_gaussian
 
 Array = NDArray[np.float64]
-DEVELOPMENT = {"stars": (1, 2), "beads": (0,)}
+DEVELOPMENT = {"stars": (1, 2), "narrow stars": (7,), "stars, steady noise": (7,), "beads": (0,)}
 """Seeds of the scenes that settings were chosen on."""
-REPORTED = {"stars": (11, 12, 13, 14, 15), "beads": (20, 40, 60)}
+REPORTED = {
+    "stars": (11, 12, 13, 14, 15),
+    "narrow stars": (21, 22),
+    "stars, steady noise": (31, 32),
+    "beads": (20, 40, 60),
+}
 """Seeds of the scenes that are reported."""
 SIDE, STARS, STEEPNESS = 512, 320, 0.45
 """Of a field: pixels a side, stars, and the power by which bright ones are rarer."""
+NARROW = 2.2
+"""Width of narrow stars, whose light is too sharp for a gain to be found."""
 APERTURE, RING = 1.5, (2.5, 4.0)
-"""Radius of the aperture, and of the ring, in full widths at half maximum of the point-spread function."""
+"""Radius of the aperture, and of the ring, in widths."""
 BINS = (2, 5, 10, 30, 100, np.inf)
 """Signal-to-noise of a flux in its aperture."""
 
@@ -39,44 +48,34 @@ class Field:
 
     clean: Array
     noisy: NDArray[Any]
+    variance: Array
+    """Of the noise."""
     places: Array
     """Rows and columns, (sources, 2)."""
     width: float
     """Full width at half maximum of the point-spread function, in pixels."""
-    gain: float
-    """Units of the image per electron."""
-    read_out: float
-    """Standard deviation of the read-out noise, in electrons."""
-    offset: float = 0.0
-    """Value of a pixel without light."""
 
     def fluxes(self, image: NDArray[Any]) -> Array:
-        """Flux of each source, in electrons."""
-        return np.array([self._flux(image, *place) for place in self.places]) / self.gain
+        """Flux of each source."""
+        return np.array([self._flux(image, *place) for place in self.places])
 
     def errors(self) -> Array:
-        """Standard deviation of each flux in the noisy image, in electrons."""
-        electrons = (self.clean - self.offset) / self.gain
-        counts = [electrons[self._near(y, x) <= APERTURE * self.width] for y, x in self.places]
-        return np.array([(some.sum() + some.size * self.read_out**2) ** 0.5 for some in counts])
+        """Standard deviation of each flux in the noisy image."""
+        near = (self._distance(y, x) <= APERTURE * self.width for y, x in self.places)
+        return np.array([self.variance[some].sum() ** 0.5 for some in near])
 
     def sky(self) -> NDArray[np.bool_]:
         """Pixels without a source."""
-        light = (self.clean - self.clean.min()) / self.gain
-        mask: NDArray[np.bool_] = light < 0.5
+        mask: NDArray[np.bool_] = self.clean - self.clean.min() < 0.04 * self.variance**0.5
         return mask
 
-    def variance(self) -> Array:
-        """Of the noise, in the image's units."""
-        return self.gain * (self.clean - self.offset) + (self.gain * self.read_out) ** 2
-
-    def _near(self, y: float, x: float) -> Array:
+    def _distance(self, y: float, x: float) -> Array:
         rows, columns = np.ogrid[: self.clean.shape[0], : self.clean.shape[1]]
         distance: Array = np.hypot(rows - y, columns - x)
         return distance
 
     def _flux(self, image: NDArray[Any], y: float, x: float) -> float:
-        distance = self._near(y, x)
+        distance = self._distance(y, x)
         inner, outer = RING[0] * self.width, RING[1] * self.width
         inside = distance <= APERTURE * self.width
         ring = image[(distance > inner) & (distance <= outer)].astype(np.float64)
@@ -85,27 +84,30 @@ class Field:
         return float(image[inside].astype(np.float64).sum() - inside.sum() * ring.mean())
 
 
-def star_field(seed: int) -> Field:
-    """A field of stars: odd seeds Gaussian and float, even seeds Moffat, in 16 bits with a gain and an offset."""
+def star_field(seed: int, width: float | None = None, *, steady: bool = False) -> Field:
+    """A field of stars: odd seeds Gaussian and float, even seeds Moffat, in 16 bits with a gain and an offset.
+
+    Its stars have a random width, or the one given. Steady noise is Gaussian and as strong on stars as in the sky.
+    """
     rng = np.random.default_rng(seed)
-    width = rng.uniform(3.5, 4.7)
-    apart = 2 * APERTURE * width
+    width = rng.uniform(3.5, 4.7) if width is None else width
     places: list[Array] = []
     while len(places) < STARS:
         place = rng.uniform(20, SIDE - 20, 2)
-        if all(np.hypot(*(place - other)) > apart for other in places):
+        if all(np.hypot(*(place - other)) > 2 * APERTURE * width for other in places):
             places.append(place)
-    share = rng.uniform(size=STARS)
     low, high = 100.0**-STEEPNESS, 1e6**-STEEPNESS
-    fluxes = (low - share * (low - high)) ** (-1 / STEEPNESS)
+    fluxes = (low - rng.uniform(size=STARS) * (low - high)) ** (-1 / STEEPNESS)
     profile = moffat if seed % 2 == 0 else round_gaussian
     electrons = np.full((SIDE, SIDE), rng.uniform(120.0, 150.0))
     for place, flux in zip(places, fluxes, strict=True):
         electrons += flux * profile(place, width)
-    counts = poisson_gaussian(electrons, 1.0, 5.0, rng)
-    gain, offset = (0.5, 500.0) if seed % 2 == 0 else (1.0, 0.0)
-    noisy = np.clip(np.rint(gain * counts + offset), 0, 65535).astype(np.uint16) if seed % 2 == 0 else counts
-    return Field(gain * electrons + offset, noisy, np.array(places), width, gain, 5.0, offset)
+    variance = np.full_like(electrons, 13.0**2) if steady else electrons + 5.0**2
+    noisy = gaussian(electrons, 13.0, rng) if steady else poisson_gaussian(electrons, 1.0, 5.0, rng)
+    if seed % 2:
+        return Field(electrons, noisy, variance, np.array(places), width)
+    digital = np.clip(np.rint(0.5 * noisy + 500), 0, 65535).astype(np.uint16)
+    return Field(0.5 * electrons + 500, digital, variance / 4, np.array(places), width)
 
 
 def round_gaussian(place: Array, width: float) -> Array:
@@ -134,8 +136,15 @@ def beads(number: int) -> Field:
     places = rng.uniform(20, SIDE - 20, (60, 2))
     for place in places:
         photons += 10 ** rng.uniform(2.5, 5.5) * round_gaussian(place, 4.0)
-    noisy = poisson_gaussian(photons, 1.0, 2.0, rng)
-    return Field(photons, noisy, places, 4.0, 1.0, 2.0)
+    return Field(photons, poisson_gaussian(photons, 1.0, 2.0, rng), photons + 2.0**2, places, 4.0)
+
+
+SCENES: dict[str, Callable[[int], Field]] = {
+    "stars": star_field,
+    "narrow stars": partial(star_field, width=NARROW),
+    "stars, steady noise": partial(star_field, steady=True),
+    "beads": beads,
+}
 
 
 def robust_std(values: Array) -> float:
@@ -148,7 +157,7 @@ def measured(scene: str, seed: int, steps: int) -> tuple[Field, dict[str, NDArra
     import torch
 
     torch.set_num_threads(1)
-    field = star_field(seed) if scene == "stars" else beads(seed)
+    field = SCENES[scene](seed)
     images = {"noisy": field.noisy}
     for name, scale in (("linear", "linear"), ("default", "auto")):
         model = train(field.noisy, steps=steps, scale=scale, progress=False)
@@ -192,17 +201,17 @@ def flux_errors(field: Field, image: NDArray[Any], low: float, high: float) -> A
 
 def sky_error(field: Field, image: NDArray[Any]) -> float:
     """Root mean square error of pixels without a source, in standard deviations of their noise."""
-    return float(((image - field.clean) ** 2 / field.variance())[field.sky()].mean() ** 0.5)
+    return float(((image - field.clean) ** 2 / field.variance)[field.sky()].mean() ** 0.5)
 
 
 def source_error(field: Field, image: NDArray[Any]) -> float:
     """The same of the other pixels."""
-    return float(((image - field.clean) ** 2 / field.variance())[~field.sky()].mean() ** 0.5)
+    return float(((image - field.clean) ** 2 / field.variance)[~field.sky()].mean() ** 0.5)
 
 
 def mean_error(field: Field, image: NDArray[Any]) -> float:
     """Change of the image's mean, in standard deviations of the noise of a pixel without a source."""
-    return float(abs(image.mean(dtype=np.float64) - field.noisy.mean(dtype=np.float64)) / field.variance().min() ** 0.5)
+    return float(abs(image.mean(dtype=np.float64) - field.noisy.mean(dtype=np.float64)) / field.variance.min() ** 0.5)
 
 
 def main() -> None:
@@ -216,8 +225,9 @@ def main() -> None:
         rows += rows_of(scene, [measured(scene, seed, options.steps) for seed in some])
     text = (
         "# Stars and bright beads\n\n"
-        f"{len(seeds['stars'])} star fields and {len(seeds['beads'])} images of fluorescence with bright beads, after "
-        f"{options.steps} steps each: noisy, denoised on a linear scale, and by default.\n"
+        f"{', '.join(f'{len(some)} × {scene}' for scene, some in seeds.items())}, after {options.steps} steps each: "
+        "noisy, denoised on a linear scale, and by default.\n"
+        f"Stars are 3.5 to 4.7 pixels wide, narrow ones {NARROW}; steady noise does not grow with the brightness.\n"
         "Sources are sorted by flux over its noise in the aperture, in the noisy image.\n"
         "Bias is the median of the relative errors of their fluxes, scatter their robust standard deviation.\n"
         "Errors of pixels are in standard deviations of their noise."

@@ -214,7 +214,8 @@ def pretrained_files() -> list[Path]:
 
 def classical(method: str, sigma: float, axes: str) -> Way:
     return cached(
-        f"{method} {sigma:.4g}", lambda x: Denoiser(Config.of(method=method, sigma=sigma)).denoise(x, axes, dtype="float32")
+        f"{method} {sigma:.4g}",
+        lambda x: Denoiser(Config.of(method=method, sigma=sigma)).denoise(x, axes, dtype="float32"),
     )
 
 
@@ -224,9 +225,10 @@ def total_variation(strength: float, sigma: float) -> Way:
 
 
 def wavelets(sigma: float, method: str) -> Way:
-    return lambda x: 255 * denoise_wavelet(
-        x / 255, sigma / 255, method=method, rescale_sigma=False, channel_axis=0
-    ).astype(np.float32)
+    return lambda x: (
+        255
+        * denoise_wavelet(x / 255, sigma / 255, method=method, rescale_sigma=False, channel_axis=0).astype(np.float32)
+    )
 
 
 def hashed(x: Image) -> str:

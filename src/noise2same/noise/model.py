@@ -119,15 +119,17 @@ class NoiseModel:
         """The same noise in images of which a mean was subtracted, and that were divided by a standard deviation.
 
         On a stabilized scale it is Gaussian. If it is not the noise that the scale was made for, its level is that at
-        the mean intensity.
+        the mean of the scale.
         """
         shift, unit = (np.array(part) for part in (normalization.mean, normalization.std))
         a, b, mean, std = (np.array(part) for part in (self.a, self.b, self.mean, self.std))
-        if normalization.stabilizer is not None:
-            made_for = replace(self, a=normalization.stabilizer.a, b=normalization.stabilizer.b)
-            share = np.square(self.sigma) / np.maximum(np.square(made_for.sigma), np.finfo(np.float32).tiny)
-            gaussian = NoiseModel.gaussian(*(share**0.5 / unit).tolist())
-            return replace(self, a=gaussian.a, b=gaussian.b, mean=gaussian.mean, std=gaussian.std, kind="gaussian")
+        scale = normalization.stabilizer
+        if scale is not None:
+            middle = scale.undo(shift.reshape(1, -1, 1)).ravel()
+            made_for = np.maximum(np.multiply(scale.a, middle) + scale.b, np.finfo(np.float32).tiny)
+            sigma = np.sqrt(np.maximum(a * middle + b, 0) / made_for) / unit
+            steady = NoiseModel.gaussian(*sigma.tolist())
+            return replace(self, a=steady.a, b=steady.b, mean=steady.mean, std=steady.std, kind="gaussian")
         return replace(
             self,
             a=_floats(a / unit),

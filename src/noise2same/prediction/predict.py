@@ -322,10 +322,11 @@ def _in_own_units(y: Tensor, window: Window, normalization: Normalization, finis
     inside = window.inside
     if normalization.stabilizer is None and finish.strength == 1:
         return normalization.undo(y[:, :, *inside].cpu().numpy(), finish.dtype)
-    seen = tuple(slice(length) for length in window.raw.shape[2:])
-    clean = normalization.undo(y[:, :, *seen].cpu().numpy(), np.dtype(np.float64))
+    seen = y[:, :, *(slice(length) for length in window.raw.shape[2:])].cpu().numpy()  # without what was padded
+    clean = normalization.undo(seen, np.dtype(np.float64))
     if normalization.stabilizer is not None:
-        clean = flux.keep_flux(window.filled, clean, normalization)
+        signal = seen * np.reshape(normalization.std, (-1, *(1,) * len(inside)))
+        clean = flux.keep_flux(window.filled, clean, signal)
     own = window.filled[:, :, *inside].astype(np.float64)
     return to_dtype(own + finish.strength * (clean[:, :, *inside] - own), finish.dtype)
 

@@ -85,7 +85,9 @@ class Rule:
     bad: str
     advice: str
 
-    def apply(self, values: Sequence[float], names: Sequence[str], allowance: float = 0.0, *, cap: bool = False) -> Check:
+    def apply(
+        self, values: Sequence[float], names: Sequence[str], allowance: float = 0.0, *, cap: bool = False
+    ) -> Check:
         """Check the highest, which is the worst, of the channels' values.
 
         Parameters
@@ -279,7 +281,9 @@ def _check_left(channels: Sequence[dict[str, float]], names: Sequence[str], *, c
     share, limit = channels[worst][where], LEFT_FROM[where]
     word = WORDS[min((share >= limit) + (share >= MUCH_LEFT), 1 if cap else 2)]
     if word == "trust":
-        return Check(REMOVED, word, f"Little of the noise is left (at most {max(0, share):.0%} {where}).", "", share, limit)
+        return Check(
+            REMOVED, word, f"Little of the noise is left (at most {max(0, share):.0%} {where}).", "", share, limit
+        )
     sentence = _in_channel(f"{share:.0%} of the noise is left {where}.", names, worst, passed=False)
     advice = f"{TRAIN} If the noise level was misjudged, give it with --sigma."
     return Check(REMOVED, word, sentence, advice, share, limit)
@@ -371,5 +375,7 @@ def _psnr(risks: Sequence[risk.Risk], spans: Sequence[float]) -> tuple[tuple[flo
     if min(spans) <= 0 or max(one.relative_error for one in risks) >= MAX_RELATIVE_ERROR:
         return None
     worst = max(range(len(risks)), key=lambda c: risks[c].value / spans[c] ** 2)
-    value, high, low = (decibel(spans[worst] ** 2, end) for end in (risks[worst].value, risks[worst].low, risks[worst].high))
+    value, high, low = (
+        decibel(spans[worst] ** 2, end) for end in (risks[worst].value, risks[worst].low, risks[worst].high)
+    )
     return (value, low, high), spans[worst]
