@@ -54,9 +54,30 @@ class Denoised:
     result: Any
     """The array, or the path of the file that holds it."""
     input_share: tuple[float, ...]
-    """Share of the input in the result of each channel, from 0 to 1."""
-    diagnosis: Diagnosis | None
-    """Of its noise, if it was diagnosed."""
+    """Share of the input in the result of each channel, from 0 to 1, because more than noise was taken away."""
+    tuned: Tuned
+    """What it was made with."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Tuned:
+    """A denoiser with what was found for one image, to denoise any part of it in the same way."""
+
+    denoiser: Denoiser
+    device: torch.device
+    diagnosis: Diagnosis | None = None
+    """Of the image's noise, if it was diagnosed."""
+    blend: Blend | None = None
+    """Of output and input; None for the output alone."""
+
+    @property
+    def network(self) -> nn.Module | None:
+        """The denoiser's."""
+        return self.denoiser.network
+
+    def denoise(self, image: Input, axes: str | None = None, *, dtype: str = "same", tta: bool | None = None) -> Any:
+        """As `Denoiser.denoise`."""
+        return self.denoiser.denoise_in_detail(image, axes, dtype=dtype, tta=tta, tuned=self).result
 
 
 class Denoiser:
@@ -347,6 +368,7 @@ class Denoiser:
         device: Device = None,
         on_block: OnBlock | None = None,
         diagnosis: Diagnosis | None = None,
+        tuned: Tuned | None = None,
     ) -> Denoised:
         """As `denoise`, with what was found on the way.
 
@@ -356,6 +378,8 @@ class Denoiser:
             As for `denoise`.
         diagnosis : Diagnosis, optional
             Of the noise of this image, if it is known already.
+        tuned : Tuned, optional
+            What was found for the image that this one is a part of.
         """
         if not 0 <= strength <= 1:
             raise InputError(f"strength={strength:g}: it should be from 0, the input, to 1, the denoised image.")
@@ -377,12 +401,13 @@ class Denoiser:
                 io.check_output(output, [opened.path])
             sink = io.create(output, opened, target)
         with sink as out:
-            done, diagnosis = self._predict(opened, out, tta, strength, device, on_block, diagnosis)
+            found = self.tuned_to(opened, device, diagnosis) if tuned is None else tuned
+            done = self._predict(opened, out, tta, strength, on_block, found)
         if done.invalid:
             warnings.warn(f"{opened.name}: {done.invalid} NaN or infinite pixels were passed through.", stacklevel=3)
         if opened.others:
             warnings.warn(f"{opened.name} holds {opened.others + 1} images; only the first was denoised.", stacklevel=3)
-        return Denoised(out if output is None else Path(output), tuple(done.input_share.tolist()), diagnosis)
+        return Denoised(out if output is None else Path(output), tuple(done.input_share.tolist()), found)
 
     def report(
         self,
@@ -413,7 +438,8 @@ class Denoiser:
         io.check_apart(path, [one.path for one in (noisy, known) if one is not None and one.path is not None])
         if self.network is not None:
             self.check_fits(noisy)
-        assessment = assess(noisy, None, self, tta=None if self.network is None else self.uses_tta(noisy))
+        tuned, tta = self.tuned_to(noisy), None if self.network is None else self.uses_tta(noisy)
+        assessment = assess(noisy, None, tuned, diagnosis=tuned.diagnosis, tta=tta)
         write_report(path, assessment, settings=self.report_settings(), training=self.summary, truth=known)
         return assessment.verdict
 
@@ -502,68 +528,58 @@ class Denoiser:
         dims = len(ax.spatial(self.axes))
         return choose_channels(self.config, self.method, dims, self.channels, shared).value
 
-    def _predict(
-        self,
-        image: io.Image,
-        out: Any,
-        tta: bool | None,
-        strength: float,
-        device: Device,
-        on_block: OnBlock | None,
-        diagnosis: Diagnosis | None,
-    ) -> tuple[Predicted, Diagnosis | None]:
-        """Denoise `image` into `out`."""
-        if self.network is None:
-            method = self.method
-            assert issubclass(method, Classical), "a method that is trained has a network"
-            classical = method(methods.settings_of(method, self.config), self.config.sigma)
-            whole = predict_whole(classical.denoise, image.data, image.axes, out, strength=strength, on_block=on_block)
-            return whole, diagnosis
-        how = self.config.normalization if self.plan is None else self.plan.normalization.value
-        normalization = self.normalization if how == "dataset" else None
-        where = pick(device)
-        if self._prepared is None or self._prepared[0] != where:  # once for any number of images
-            self._prepared = where, prepare_for_inference(self.network, where)
-        network = self._prepared[1]
-        blend = None
-        if self.config.blend if self.plan is None else self.plan.blend.value:
-            blend, diagnosis = self._measure_blend(network, image, normalization, where, diagnosis)
-        done = predict(
-            network,
-            image.data,
-            image.axes,
-            out,
-            normalization=normalization,
-            tta=self.uses_tta(image) if tta is None else tta,
-            blend=blend,
-            strength=strength,
-            memory=None if self.plan is None else self.plan.block_memory.value,
-            device=where,
-            on_block=on_block,
-        )
-        return done, diagnosis
+    def tuned_to(self, image: io.Image, device: Device = None, diagnosis: Diagnosis | None = None) -> Tuned:
+        """Find what an image is denoised with: its noise, unless that is known, and its blend.
 
-    def _measure_blend(
-        self,
-        network: nn.Module,
-        image: io.Image,
-        normalization: Normalization | None,
-        device: torch.device,
-        diagnosis: Diagnosis | None,
-    ) -> tuple[Blend | None, Diagnosis | None]:
-        """How an image is blended with its result, and the diagnosis that was made for it if none was given.
-
-        None where the noise cannot be measured, or single pixels are lost, which are to be replaced.
+        There is no blend where the noise cannot be measured, or single pixels are lost, which are to be replaced.
         """
+        where = pick(device)
+        if self.network is None or not (self.config.blend if self.plan is None else self.plan.blend.value):
+            return Tuned(self, where, diagnosis)
         boxes = read_boxes([image], DIAGNOSED_VALUES)
         diagnosis = diagnose(boxes) if diagnosis is None else diagnosis
         noise = diagnosis.noise
         if self.plan is not None and self.plan.noise_is_given:
             noise = self.plan.noise.value
         if max(noise.sigma) == 0 or noise.kind == "impulse":
-            return None, diagnosis
-        known = Normalization.measure(boxes) if normalization is None else normalization
-        return measure_blend(network, boxes, noise, known, device), diagnosis
+            return Tuned(self, where, diagnosis)
+        known = self._normalization() or Normalization.measure(boxes)
+        return Tuned(self, where, diagnosis, measure_blend(self._ready(where), boxes, noise, known, where))
+
+    def _normalization(self) -> Normalization | None:
+        """Statistics to normalize with; None for those of each image by itself."""
+        how = self.config.normalization if self.plan is None else self.plan.normalization.value
+        return self.normalization if how == "dataset" else None
+
+    def _ready(self, device: torch.device) -> nn.Module:
+        """The network, ready to predict on a device; it is made once for any number of images."""
+        assert self.network is not None, "only a network is made ready"
+        if self._prepared is None or self._prepared[0] != device:
+            self._prepared = device, prepare_for_inference(self.network, device)
+        return self._prepared[1]
+
+    def _predict(
+        self, image: io.Image, out: Any, tta: bool | None, strength: float, on_block: OnBlock | None, tuned: Tuned
+    ) -> Predicted:
+        """Denoise `image` into `out`."""
+        if self.network is None:
+            method = self.method
+            assert issubclass(method, Classical), "a method that is trained has a network"
+            classical = method(methods.settings_of(method, self.config), self.config.sigma)
+            return predict_whole(classical.denoise, image.data, image.axes, out, strength=strength, on_block=on_block)
+        return predict(
+            self._ready(tuned.device),
+            image.data,
+            image.axes,
+            out,
+            normalization=self._normalization(),
+            tta=self.uses_tta(image) if tta is None else tta,
+            blend=tuned.blend,
+            strength=strength,
+            memory=None if self.plan is None else self.plan.block_memory.value,
+            device=tuned.device,
+            on_block=on_block,
+        )
 
     def uses_tta(self, image: io.Image) -> bool:
         """Whether an image gets test-time augmentation by default: if one frame ([Z,] Y, X) is small."""

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from noise2same import io, methods
 from noise2same.config import Config
-from noise2same.denoiser import Denoiser, Device
+from noise2same.denoiser import Denoised, Denoiser, Device
 from noise2same.errors import Diverged, InputError
 from noise2same.plan import Plan
 
@@ -216,9 +216,8 @@ def _denoise(
     try:
         options: dict[str, Any] = {"dtype": job.dtype, "tta": job.tta, "strength": job.strength, "device": device}
         done = denoiser.denoise_in_detail(image, output=item.output, on_block=on_block, diagnosis=diagnosis, **options)
-        denoised = done.result
         if job.verdict:
-            assessment = assess(denoiser, image, denoised, job.tta, device, done.diagnosis)
+            assessment = assess(image, done, job.tta)
             if item.report is not None:
                 report(item.report, assessment, denoiser)
     except InputError as error:
@@ -227,33 +226,17 @@ def _denoise(
         return Result(item, error=str(error))
     finally:
         image.forget()
-    return Result(item, denoised, assessment)
+    return Result(item, done.result, assessment)
 
 
-def assess(
-    denoiser: Denoiser,
-    noisy: io.Image,
-    denoised: NDArray[Any] | Path,
-    tta: bool | None = None,
-    device: Device = None,
-    diagnosis: Diagnosis | None = None,
-) -> Assessment:
-    """Judge a result by the denoiser that made it; `tta`, `device` and `diagnosis` are as it was made with."""
+def assess(noisy: io.Image, done: Denoised, tta: bool | None = None) -> Assessment:
+    """Judge a result by the denoiser that made it; `tta` is as it was made with."""
     from noise2same.quality import assess as quality
 
-    clean = io.read(denoised, noisy.axes) if isinstance(denoised, Path) else denoised
-    used = denoiser.uses_tta(noisy) if tta is None else tta
-    return quality.assess(noisy, clean, _OnDevice(denoiser, device), diagnosis=diagnosis, tta=used)
-
-
-class _OnDevice:
-    """A denoiser as `quality.assess` takes it, which stays on one device."""
-
-    def __init__(self, denoiser: Denoiser, device: Device) -> None:
-        self.network, self._denoiser, self._device = denoiser.network, denoiser, device
-
-    def denoise(self, image: Any, axes: str | None = None, *, dtype: str = "same", tta: bool | None = None) -> Any:
-        return self._denoiser.denoise(image, axes, dtype=dtype, tta=tta, device=self._device)
+    tuned = done.tuned
+    clean = io.read(done.result, noisy.axes) if isinstance(done.result, Path) else done.result
+    used = tuned.denoiser.uses_tta(noisy) if tta is None else tta
+    return quality.assess(noisy, clean, tuned, diagnosis=tuned.diagnosis, tta=used, input_share=done.input_share)
 
 
 def report(path: Path, assessment: Assessment, denoiser: Denoiser | None, truth: io.Image | None = None) -> Path:

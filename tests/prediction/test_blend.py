@@ -118,6 +118,5 @@ def test_strength_goes_from_input_to_result(camera, strength):
     x, network = noisy(camera), Blur((1.0, 1.0))
     whole, out = np.empty_like(x), np.empty_like(x)
     predict(network, x, "YX", whole, normalization=UNIT)
-    done = predict(network, x, "YX", out, normalization=UNIT, strength=strength)
+    predict(network, x, "YX", out, normalization=UNIT, strength=strength)
     np.testing.assert_allclose(out, x + strength * (whole - x), atol=1e-3)
-    assert done.input_share[0] == pytest.approx(1 - strength)

@@ -169,13 +169,13 @@ def test_a_report_on_a_large_zarr_denoises_its_center(tmp_path: Path) -> None:
     model = Denoiser(Config(minutes=0, features=4, from_scratch=True))
     model.network = model.new_network().eval()
     given: list[tuple[int, ...]] = []
-    denoise = model.denoise
+    denoise = model.denoise_in_detail
 
     def spy(image: Any, *args: Any, **named: Any) -> Any:
         given.append(image.shape)
         return denoise(image, *args, **named)
 
-    model.denoise = spy  # type: ignore[method-assign]
+    model.denoise_in_detail = spy  # type: ignore[method-assign]
     model.report(tmp_path / "page.html", tmp_path / "large.zarr", "YX")
     assert given[0] == (2112, 2112)
     assert "3000 × 5000" in (tmp_path / "page.html").read_text()

@@ -114,7 +114,9 @@ def judge(
         before, after = io.read(source, axes), io.read(file, axes)
         if before.shape != after.shape:
             raise InputError(f"{file} has shape {after.shape}, but {source} has {before.shape}: they must agree.")
-        result = assess(before, after, denoiser, tta=None if denoiser is None else denoiser.uses_tta(before))
+        tuned = None if denoiser is None else denoiser.tuned_to(before)
+        tta = None if denoiser is None else denoiser.uses_tta(before)
+        result = assess(before, after, tuned, diagnosis=None if tuned is None else tuned.diagnosis, tta=tta)
         if page is not None:
             pipeline.report(page, result, denoiser, None if reference is None else io.read(reference, axes))
         rows[label] = result.figures()

@@ -43,7 +43,7 @@ class Predicted(NamedTuple):
     invalid: int
     """Number of NaN and infinite pixels, which were passed through."""
     input_share: NDArray[np.float64]
-    """Share of the input in the result of each channel, from 0 to 1: (C,)."""
+    """Share of the input in the result of each channel, from 0 to 1, that the blend put there: (C,)."""
 
 
 def predict(
@@ -212,7 +212,7 @@ def predict_whole(
         invalid += _pass_through(result, raw, finite)
         target.write(result)
         report(on_block, done, len(sources))
-    return Predicted(invalid, np.full(ax.channels(axes, tuple(out.shape)), 1 - strength))
+    return Predicted(invalid, np.zeros(ax.channels(axes, tuple(out.shape))))
 
 
 def report(on_block: OnBlock | None, done: int, total: int) -> None:
@@ -310,7 +310,7 @@ def predict_window(
     y = forward(network, x, finish.tta)
     weight = torch.ones_like(x) if finish.blend is None else finish.blend.weight(x, y, normalization)
     result = _in_own_units(torch.lerp(x, y, weight), window, normalization, finish)
-    share = 1 - finish.strength * weight[:, :, *inside].double().mean((0, *range(2, weight.ndim))).cpu().numpy()
+    share = 1 - weight[:, :, *inside].double().mean((0, *range(2, weight.ndim))).cpu().numpy()
     if window.filled is window.raw:
         return result, Predicted(0, share)
     own = window.raw[:, :, *inside]

@@ -38,8 +38,9 @@ MIN_PROBED = 2**16
 class SupportsDenoise(Protocol):
     """A denoiser, such as `noise2same.Denoiser`."""
 
-    network: Any
-    """None for a method without one, whose error cannot be estimated."""
+    @property
+    def network(self) -> Any:
+        """None for a method without one, whose error cannot be estimated."""
 
     def denoise(self, image: Any, axes: str | None = None, *, dtype: str = "same", tta: bool | None = None) -> Any:
         """Denoise an array, with test-time augmentation or without."""
