@@ -34,7 +34,7 @@ def tool():
 def run(tool, folder, *options, names=("grey", "colour")):
     given = ["--crops", "10", "--steps", "8", "--batch", "2", "--every", "100"]
     tool.main([*names, "--state", str(folder), "--out", str(folder), *given, *options])
-    return [Denoiser.load(folder / f"{name}.safetensors") for name in names]
+    return [Denoiser.load(folder / f"{name}16.safetensors") for name in names]
 
 
 @pytest.fixture(scope="module")
@@ -70,7 +70,7 @@ def test_goes_on_after_a_kill(tool, made, tmp_path, monkeypatch):
     with monkeypatch.context() as context, pytest.raises(KeyboardInterrupt):
         context.setattr(tool.Run, "follow", killed)
         run(tool, tmp_path, names=["grey"])
-    assert not (tmp_path / "grey.safetensors").exists()
+    assert not (tmp_path / "grey16.safetensors").exists()
     assert torch.load(tmp_path / "grey16.pt", weights_only=True)["steps"] == 5
     assert same(models[0], run(tool, tmp_path, names=["grey"])[0])
 
@@ -88,7 +88,7 @@ def test_begins_with_a_model(tool, made, tmp_path):
     folder, models = made
     for name in ("crops.npy", "validation.npy"):
         (tmp_path / name).symlink_to(folder / name)
-    begun = run(tool, tmp_path, "--begin", str(folder / "grey.safetensors"), "--rate", "1e-8", names=["grey"])[0]
+    begun = run(tool, tmp_path, "--begin", str(folder / "grey16.safetensors"), "--rate", "1e-8", names=["grey"])[0]
     for one, other in zip(begun.network.parameters(), models[0].network.parameters(), strict=True):
         torch.testing.assert_close(one, other, rtol=0, atol=1e-5)
 

@@ -335,7 +335,7 @@ class Run:
         }
         with replacing(self.state) as partial:
             torch.save(state, partial)
-        self.write(self.state.with_suffix(".safetensors"))
+        self.write(self.state.with_suffix(".unfinished.safetensors"))
 
     def write(self, path: Path) -> None:
         """Write an ordinary model file with the averaged weights."""
@@ -469,7 +469,7 @@ def main(given: list[str] | None = None) -> None:
         apart = prepared(arguments.state / "validation.npy", unseen, name)
         run = Run(name, images, arguments)
         run.train(lambda network, apart=apart, name=name: psnrs(network, apart, AXES[name]))
-        run.write(arguments.out / f"{name}.safetensors")
+        run.write(arguments.out / f"{name}{arguments.features}.safetensors")
 
 
 if __name__ == "__main__":

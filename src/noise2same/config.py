@@ -84,7 +84,10 @@ class Config(BaseModel):
         ),
     ] = "auto"
     block: Annotated[Literal["plain", "residual"], Field(description="Building block of the U-Net.")] = "plain"
-    features: Annotated[int, Field(ge=1, le=512, description="Feature maps at the finest level.")] = 16
+    features: Annotated[
+        int | None,
+        Field(ge=1, le=512, description="Feature maps at the finest level; the plan chooses their number."),
+    ] = None
     levels: Annotated[int, Field(ge=1, le=6, description="Resolutions of the U-Net.")] = 3
 
     patch: Annotated[int, Field(ge=8, le=1024, description="Side of a patch in 2D, in pixels.")] = 64

@@ -27,12 +27,22 @@ from noise2same.data.training_data import MAX_VALUES, read_training_data
 from noise2same.device import describe, pick
 from noise2same.errors import Diverged, InputError
 from noise2same.io import Input
-from noise2same.methods import Algorithm, Classical, DataProfile, Method
+from noise2same.methods import Algorithm, Architecture, Classical, DataProfile, Method
 from noise2same.model_file import Header, read_model, write_model
 from noise2same.networks.pretrained import load_pretrained
 from noise2same.networks.separate import Separate
 from noise2same.noise.diagnose import Diagnosis, diagnose
-from noise2same.plan import TTA_PIXELS, Channels, Plan, architecture_of, choose_channels, fingerprint, make_plan
+from noise2same.plan import (
+    FEATURES,
+    FEATURES_PICTURE,
+    TTA_PIXELS,
+    Channels,
+    Plan,
+    architecture_of,
+    choose_channels,
+    fingerprint,
+    make_plan,
+)
 from noise2same.prediction.blend import Blend, measure_blend
 from noise2same.prediction.engines import prepare_for_inference
 from noise2same.prediction.predict import OnBlock, Predicted, predict, predict_whole
@@ -243,6 +253,8 @@ class Denoiser:
         trained: Channels | None = None
         if self.network is not None:
             trained = "separate" if isinstance(self.network, Separate) else "joint"
+            features = self._architecture().features
+            self.config = self.config.model_copy(update={"features": features})  # it keeps its network
         how = self.config.normalization if plan is None else plan.normalization.value
         data = read_training_data(images, targets, normalization=how)
         found, strengths, self.diagnosis = fingerprint(data, self.config)
@@ -295,7 +307,9 @@ class Denoiser:
         opened = io.open_images(images, axes)
         self._adopt(opened, resume=False)
         channels = self._choose_channels(opened)
-        self.config = self.config.model_copy(update={"normalization": "image", "channels": channels})
+        features = self.config.features or FEATURES_PICTURE
+        changed = {"normalization": "image", "channels": channels, "features": features}
+        self.config = self.config.model_copy(update=changed)
         network = self.new_network()
         if not load_pretrained(network):
             raise InputError(
@@ -510,9 +524,12 @@ class Denoiser:
         profile = DataProfile(len(ax.spatial(self.axes)), self.channels, level_given=given)
         method = self.method
         assert issubclass(method, Method), "only methods that are trained have a network"
-        made = method(methods.settings_of(method, self.config), profile, architecture_of(self.config))
+        made = method(methods.settings_of(method, self.config), profile, self._architecture())
         channels = self.config.channels if self.plan is None else self.plan.channels.value
         return self._new_network(made, "separate" if channels == "separate" else "joint")
+
+    def _architecture(self) -> Architecture:
+        return architecture_of(self.config, FEATURES if self.plan is None else self.plan.features.value)
 
     def _new_network(self, method: Method, channels: Channels) -> nn.Module:
         with torch.random.fork_rng(devices=[]):
@@ -526,7 +543,8 @@ class Denoiser:
         else:
             shared = shared_structure(read_boxes(images, MAX_VALUES))
         dims = len(ax.spatial(self.axes))
-        return choose_channels(self.config, self.method, dims, self.channels, shared).value
+        features = self.config.features or FEATURES_PICTURE
+        return choose_channels(self.config, self.method, features, dims, self.channels, shared).value
 
     def tuned_to(self, image: io.Image, device: Device = None, diagnosis: Diagnosis | None = None) -> Tuned:
         """Find what an image is denoised with: its noise, unless that is known, and its blend.

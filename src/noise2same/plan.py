@@ -52,6 +52,11 @@ SLOWED = 0.5
 checks and previews cost less."""
 STEPS_ROUNDED = 50
 """Steps that are recommended are multiples of it."""
+FEATURES, FEATURES_PICTURE = 16, 32
+"""Feature maps at the finest level, and those for one picture with a pretrained network.
+
+The wider network is better after the same time, and without training; it predicts at less than half the speed, which
+counts for many images and volumes (benchmarks/widths.md)."""
 LEARNING_RATE = 3e-3
 """Adam's at its highest (benchmarks/presets.md)."""
 DOUBLED = 10.0
@@ -221,6 +226,8 @@ class Plan(Frozen):
     """Whether images are stabilized before they are normalized (`data.stabilize`)."""
     channels: Decision[Channels] = Decision("joint", OLDER)
     """Whether one network takes all channels, or each has its own."""
+    features: Decision[int] = Decision(FEATURES, OLDER)
+    """Feature maps at the finest level of the network."""
     start: Decision[Literal["pretrained", "model", "scratch"]]
     budget: Decision[Budget]
     learning_rate: Decision[float]
@@ -357,7 +364,7 @@ class Plan(Frozen):
         if self.lambda_inv is not None:
             settings = settings.model_copy(update={"lambda_inv": self.lambda_inv.value})
         assert issubclass(cls, Method), "only methods that are trained have a plan"
-        return cls(settings, profile, architecture_of(self.config))
+        return cls(settings, profile, architecture_of(self.config, self.features.value))
 
     def write(self, path: str | os.PathLike[str]) -> None:
         """Write the plan as JSON, for `read` and `--plan`."""
@@ -380,9 +387,9 @@ class Plan(Frozen):
             ) from None
 
 
-def architecture_of(config: Config) -> Architecture:
-    """Size of the network that a config asks for."""
-    return Architecture(config.features, config.levels, config.block)
+def architecture_of(config: Config, features: int) -> Architecture:
+    """Size of the network that a config asks for; `features` is the plan's choice where it asks for none."""
+    return Architecture(config.features or features, config.levels, config.block)
 
 
 # Measuring
@@ -492,8 +499,11 @@ def make_plan(found: Fingerprint, config: Config, *, trained: Channels | None = 
     assert issubclass(method, Method), "only methods that are trained have a plan"
     settings = methods.settings_of(method, config)
     noise = _choose_noise(found, config, getattr(settings, "noise_model", "auto"))
-    channels = choose_channels(config, method, found.dims, found.channels, found.shared_structure, trained=trained)
-    start = _choose_start(found, config, method, noise.value, channels.value, trained is not None)
+    features = choose_features(config, method, found.dims, found.images)
+    channels = choose_channels(
+        config, method, features.value, found.dims, found.channels, found.shared_structure, trained=trained
+    )
+    start = _choose_start(found, config, method, noise.value, channels.value, features.value, trained is not None)
     stops = _choose_early_stopping(config, method, noise.value)
     return Plan(
         config=config,
@@ -506,6 +516,7 @@ def make_plan(found: Fingerprint, config: Config, *, trained: Channels | None = 
         normalization=_normalization(config),
         scale=scale,
         channels=channels,
+        features=features,
         start=start,
         budget=_choose_budget(found, config, start.value, channels.value),
         learning_rate=_choose_learning_rate(found, config, start.value),
@@ -654,9 +665,21 @@ def _normalization(config: Config) -> Decision[Literal["dataset", "image"]]:
     return _because("dataset", "images of one set keep their relative brightness")
 
 
+def choose_features(config: Config, method: type[Algorithm], dims: int, images: int) -> Decision[int]:
+    """How wide the network is."""
+    if config.features is not None:
+        return _because(config.features, ASKED)
+    if not issubclass(method, Sure | Projected) or dims == 3 or config.from_scratch:
+        return _because(FEATURES, "a narrow network learns faster from random weights")
+    if images > 1:
+        return _because(FEATURES, "a narrow network denoises many images faster")
+    return _because(FEATURES_PICTURE, "for one picture a wide network is better in the same time")
+
+
 def choose_channels(
     config: Config,
     method: type[Algorithm],
+    features: int,
     dims: int,
     count: int,
     shared: Sequence[float],
@@ -672,9 +695,7 @@ def choose_channels(
         return _because("joint", "there is one channel")
     if not issubclass(method, Sure | Projected):
         return _because("joint", f"{method.name} is trained as it was published")
-    alone, together = (
-        pretrained.exists(dims, number, config.features, config.levels, config.block) for number in (1, count)
-    )
+    alone, together = (pretrained.exists(dims, number, features, config.levels, config.block) for number in (1, count))
     if alone and not together and config.minutes == 0:
         return _because("separate", f"there is a pretrained network for one channel, but none for {count}")
     least = min(shared)
@@ -685,7 +706,13 @@ def choose_channels(
 
 
 def _choose_start(
-    found: Fingerprint, config: Config, method: type[Algorithm], noise: NoiseModel, channels: Channels, trained: bool
+    found: Fingerprint,
+    config: Config,
+    method: type[Algorithm],
+    noise: NoiseModel,
+    channels: Channels,
+    features: int,
+    trained: bool,
 ) -> Decision[Literal["pretrained", "model", "scratch"]]:
     if trained:
         return _because("model", "an existing model is trained further")
@@ -696,7 +723,7 @@ def _choose_start(
     if issubclass(method, Projected) and noise.kind in ("impulse", "unknown"):
         return _because("scratch", f"the pretrained networks have not seen {noise.kind} noise")
     count = found.channels if channels == "joint" else 1
-    if not pretrained.exists(found.dims, count, config.features, config.levels, config.block):
+    if not pretrained.exists(found.dims, count, features, config.levels, config.block):
         what = f"{found.dims}D images with {count} channel{'s' * (count > 1)}"
         return _because("scratch", f"there is no pretrained network of this size for {what}")
     return _because("pretrained", "it has seen noise of this kind on other pictures")
@@ -764,6 +791,7 @@ def _choose_freeze(config: Config, start: str) -> Decision[float]:
 
 LABELS = {
     "blend": "blended with the input",
+    "features": "feature maps",
     "lambda_inv": "weight of invariance",
     "strength_per_image": "a level for each image",
     "held_out": "pixels held out",

@@ -22,10 +22,10 @@ from noise2same.quality.metrics import psnr
 NOISY = gaussian(data.coins()[:128, :128].astype(np.float32), 25, np.random.default_rng(0))
 
 
-@pytest.mark.parametrize("channels", [1, 3])
-def test_the_default_networks_in_2d_have_one(channels):
+@pytest.mark.parametrize(("channels", "features"), [(1, 16), (1, 32), (3, 16), (3, 32)])
+def test_the_default_networks_in_2d_have_one(channels, features):
     config = Config()
-    network = UNet(2, channels, features=config.features, levels=config.levels, block=config.block)
+    network = UNet(2, channels, features=features, levels=config.levels, block=config.block)
     before = torch.cat([value.flatten().float() for value in network.state_dict().values()])
     assert load_pretrained(network)
     assert not torch.equal(before, torch.cat([value.flatten().float() for value in network.state_dict().values()]))
@@ -48,9 +48,9 @@ def test_other_networks_have_none(dims, channels, options):
     assert not load_pretrained(UNet(dims, channels, **{"features": 16, "levels": 3, "block": "plain"} | options))
 
 
-@pytest.mark.parametrize(("channels", "features"), [(1, 32), (3, 48)])
-def test_a_wider_network_begins_as_the_same_function(channels, features):
-    narrow, wide = (UNet(2, channels, features=width, levels=3, block="plain") for width in (16, features))
+@pytest.mark.parametrize(("channels", "widths"), [(1, (32, 64)), (3, (16, 48))])
+def test_a_wider_network_begins_as_the_same_function(channels, widths):
+    narrow, wide = (UNet(2, channels, features=width, levels=3, block="plain") for width in widths)
     assert load_pretrained(narrow) and load_pretrained(wide)
     x = torch.randn(1, channels, 32, 32)
     torch.testing.assert_close(narrow.eval()(x), wide.eval()(x), rtol=0, atol=1e-5)
@@ -69,13 +69,13 @@ def test_a_texture_that_it_does_not_know_is_learned_soon():
 
 def test_they_are_small():
     files = list((Path(noise2same.__file__).parent / "networks" / "weights").iterdir())
-    assert {file.name for file in files} == {"grey.safetensors", "colour.safetensors"}
-    assert sum(file.stat().st_size for file in files) < 3e6
+    assert {file.stem for file in files} == {"grey16", "grey32", "colour16", "colour32"}
+    assert sum(file.stat().st_size for file in files) < 8e6
 
 
 @pytest.mark.parametrize("name", ["grey", "colour"])
 def test_they_are_ordinary_models(name):
-    path = Path(noise2same.__file__).parent / "networks" / "weights" / f"{name}.safetensors"
+    path = Path(noise2same.__file__).parent / "networks" / "weights" / f"{name}32.safetensors"
     model = Denoiser.load(path)
     clean = data.astronaut()[:96, 150:250] if name == "colour" else data.coins()[:96, :100]
     noisy = gaussian(clean, 25, np.random.default_rng(0))

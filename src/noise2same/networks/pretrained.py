@@ -14,15 +14,18 @@ from noise2same.model_file import read_model
 from noise2same.networks.separate import Separate
 from noise2same.networks.unet import Conv, UNet, Up
 
-WEIGHTS = {1: "grey.safetensors", 3: "colour.safetensors"}
-"""File of a pretrained network by its number of channels."""
-FEATURES, LEVELS = 16, 3
+NAMES = {1: "grey", 3: "colour"}
+"""Of the pretrained networks, by their number of channels."""
+WIDTHS = (32, 16)
+"""Feature maps at the finest level; there is a file for each name and width."""
+LEVELS = 3
 """Of the pretrained U-Nets, which have plain blocks."""
 
 
 def exists(dims: int, channels: int, features: int, levels: int, block: str) -> bool:
     """Whether there are weights for a U-Net of this size; one that is several times as wide takes them too."""
-    return dims == 2 and channels in WEIGHTS and block == "plain" and levels == LEVELS and features % FEATURES == 0
+    fits = any(features % width == 0 for width in WIDTHS)
+    return dims == 2 and channels in NAMES and block == "plain" and levels == LEVELS and fits
 
 
 def load_pretrained(network: nn.Module) -> bool:
@@ -38,9 +41,13 @@ def load_pretrained(network: nn.Module) -> bool:
     """
     if isinstance(network, Separate):
         return all([load_pretrained(one) for one in network.networks])
-    if not isinstance(network, UNet) or len(network.multiple) != 2 or network.channels not in WEIGHTS:
+    if not isinstance(network, UNet) or len(network.multiple) != 2 or network.channels not in NAMES:
         return False
-    with as_file(files("noise2same") / "networks" / "weights" / WEIGHTS[network.channels]) as path:
+    width = next((width for width in WIDTHS if network.features % width == 0), None)
+    if width is None:
+        return False
+    name = f"{NAMES[network.channels]}{width}.safetensors"
+    with as_file(files("noise2same") / "networks" / "weights" / name) as path:
         _, weights = read_model(path)
     return load_weights(network, weights)
 
