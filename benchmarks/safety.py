@@ -27,8 +27,8 @@ LIMIT = -0.05
 """dB below the input from which on a result counts as worse."""
 SIDE, SHRUNK = 160, 3
 """Pixels of a picture, and by how much it is shrunk."""
-WARM: tuple[dict[str, Any], ...] = ({"minutes": 0}, {"steps": 60}, {"steps": 5}, {"steps": 300})
-SCRATCH: tuple[dict[str, Any], ...] = ({"steps": 5}, {"steps": 60}, {"steps": 300})
+WARM: tuple[dict[str, Any], ...] = ({"minutes": 0}, {"steps": 30}, {"steps": 5}, {"steps": 120})
+SCRATCH: tuple[dict[str, Any], ...] = ({"steps": 5}, {"steps": 60}, {"steps": 200})
 BOTH = (*WARM, *({"from_scratch": True} | budget for budget in SCRATCH))
 
 TEXT = f"""# Never worse than the input
@@ -93,7 +93,7 @@ def cases() -> Iterator[Case]:
             yield Case("color pictures", name, "YXC", noise, next(budgets))
     for first, second in zip(kodak[::3], kodak[1::3], strict=True):
         for noise in (3, -100):
-            yield Case("unlike channels", f"{first} {second}", "CYX", noise, {"steps": 60})
+            yield Case("unlike channels", f"{first} {second}", "CYX", noise, {"steps": 30})
     for name in ("neuron_25pct", "pollen", "gt_5"):
         for noise in (1, 5, 25, -10, -500):
             for budget in SCRATCH:
