@@ -50,12 +50,14 @@ TEXT = """# Does the verdict tell the truth?
 
 Results of known error, judged without the clean image.
 Good ones gain at least 60 % of the dB that the best result of that image gains.
-Bad ones are no better than their input, or gain less than that and are 3 dB or more below the best; those spoilt on purpose are never good.
+Bad ones are no better than their input, or gain less than that and are 3 dB or more below the best.
+Results that were spoilt on purpose are never good.
 Results in between are judged too, but are neither.
 Our own results, and half of the spoilt ones, are judged with the denoiser at hand; the others as two files.
-Limits were chosen on other images: Train400, odd pictures of Kodak24, a part of CBSD68, the other half of w2s, fmd and camera, and another volume."""
+Limits were chosen on other images (`--calibrate`): Train400, odd pictures of Kodak24, a part of CBSD68, the other half
+of w2s, fmd and camera, and another volume."""
 CHECKS = """Each check by itself: on how many good and bad results it says *check* or *do not trust*."""
-PSNRS = """The estimated PSNR, of our own results (the pretrained network, or trained for 60 steps; of volumes, 150 steps)."""
+PSNRS = """The estimated PSNR of our own results: the pretrained network's, or trained for 60 steps; of volumes, 150."""
 
 
 class Pair(NamedTuple):
@@ -214,7 +216,8 @@ def pretrained_files() -> list[Path]:
 
 def classical(method: str, sigma: float, axes: str) -> Way:
     return cached(
-        f"{method} {sigma:.4g}", lambda x: Denoiser(Config.of(method=method, sigma=sigma)).denoise(x, axes, dtype="float32")
+        f"{method} {sigma:.4g}",
+        lambda x: Denoiser(Config.of(method=method, sigma=sigma)).denoise(x, axes, dtype="float32"),
     )
 
 
@@ -224,9 +227,10 @@ def total_variation(strength: float, sigma: float) -> Way:
 
 
 def wavelets(sigma: float, method: str) -> Way:
-    return lambda x: 255 * denoise_wavelet(
-        x / 255, sigma / 255, method=method, rescale_sigma=False, channel_axis=0
-    ).astype(np.float32)
+    return lambda x: (
+        255
+        * denoise_wavelet(x / 255, sigma / 255, method=method, rescale_sigma=False, channel_axis=0).astype(np.float32)
+    )
 
 
 def hashed(x: Image) -> str:

@@ -45,7 +45,10 @@ def test_of_ome_zarr(tmp_path: Path) -> None:
     group = zarr.open_group(tmp_path / "cells.zarr", mode="w")
     group.create_array("0", data=PIXELS, dimension_names=["c", "y", "x"])
     axes = [{"name": "c", "type": "channel"}, *({"name": axis, "type": "space"} for axis in "yx")]
-    scales = {"axes": axes, "datasets": [{"path": "0", "coordinateTransformations": [{"type": "scale", "scale": [1, 1, 1]}]}]}
+    scales = {
+        "axes": axes,
+        "datasets": [{"path": "0", "coordinateTransformations": [{"type": "scale", "scale": [1, 1, 1]}]}],
+    }
     channels = [{"label": "GFP", "color": "00FF00"}, {"color": "nonsense"}]
     group.attrs["ome"] = {"version": "0.5", "multiscales": [scales], "omero": {"channels": channels}}
     assert names(io.read(tmp_path / "cells.zarr")) == [("GFP", "#00ff00"), ("channel 2", "")]
@@ -63,7 +66,9 @@ def test_where_the_file_has_no_names_they_are_counted() -> None:
     assert io.frame_name(film, {}) == ""
 
 
-@pytest.mark.parametrize("xml", ["", "<OME", '<!DOCTYPE a><OME><Channel Name="x"/></OME>', '<O><Channel Color="red"/></O>'])
+@pytest.mark.parametrize(
+    "xml", ["", "<OME", '<!DOCTYPE a><OME><Channel Name="x"/></OME>', '<O><Channel Color="red"/></O>']
+)
 def test_strange_xml_has_no_names(xml: str) -> None:
     assert channels_of(xml) == []
 

@@ -38,7 +38,7 @@ def denoise(
         ),
     ] = None,
     verdict: Annotated[
-        bool, typer.Option("--verdict/--no-verdict", help="Judge each result, which takes up to a third longer.")
+        bool, typer.Option("--verdict/--no-verdict", help="Judge each result, which takes about a quarter longer.")
     ] = True,
     report: Report = None,
     *,

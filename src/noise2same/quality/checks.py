@@ -85,7 +85,9 @@ class Rule:
     bad: str
     advice: str
 
-    def apply(self, values: Sequence[float], names: Sequence[str], allowance: float = 0.0, *, cap: bool = False) -> Check:
+    def apply(
+        self, values: Sequence[float], names: Sequence[str], allowance: float = 0.0, *, cap: bool = False
+    ) -> Check:
         """Check the highest, which is the worst, of the channels' values.
 
         Parameters
@@ -117,7 +119,7 @@ LOST = Rule(
     distrust_from=10.0,
     fine="What was removed looks like noise alone.",
     bad="Image structure was removed with the noise: what was removed is {:.1f} times as uneven as noise.",
-    advice="Look at what was removed; if the structure there matters to you, train longer (--steps) or lower --strength.",
+    advice="Look at what was removed; if that structure matters to you, train longer (--steps) or lower --strength.",
 )
 SHIFT = Rule(
     "brightness kept",
@@ -133,7 +135,7 @@ SEAMS = Rule(
     check_from=0.5,
     distrust_from=None,
     fine="No straight line crosses the result that the input does not have.",
-    bad="A straight line that the input does not have crosses the result (strength {:.1f}), such as the border of a tile.",
+    bad="A straight line that the input does not have crosses the result (strength {:.1f}), such as a tile's border.",
     advice="Look for a line along rows or columns; denoise the image in one piece or with more overlap.",
 )
 CLOSER = "closer to the clean image"
@@ -279,7 +281,9 @@ def _check_left(channels: Sequence[dict[str, float]], names: Sequence[str], *, c
     share, limit = channels[worst][where], LEFT_FROM[where]
     word = WORDS[min((share >= limit) + (share >= MUCH_LEFT), 1 if cap else 2)]
     if word == "trust":
-        return Check(REMOVED, word, f"Little of the noise is left (at most {max(0, share):.0%} {where}).", "", share, limit)
+        return Check(
+            REMOVED, word, f"Little of the noise is left (at most {max(0, share):.0%} {where}).", "", share, limit
+        )
     sentence = _in_channel(f"{share:.0%} of the noise is left {where}.", names, worst, passed=False)
     advice = f"{TRAIN} If the noise level was misjudged, give it with --sigma."
     return Check(REMOVED, word, sentence, advice, share, limit)
@@ -371,5 +375,7 @@ def _psnr(risks: Sequence[risk.Risk], spans: Sequence[float]) -> tuple[tuple[flo
     if min(spans) <= 0 or max(one.relative_error for one in risks) >= MAX_RELATIVE_ERROR:
         return None
     worst = max(range(len(risks)), key=lambda c: risks[c].value / spans[c] ** 2)
-    value, high, low = (decibel(spans[worst] ** 2, end) for end in (risks[worst].value, risks[worst].low, risks[worst].high))
+    value, high, low = (
+        decibel(spans[worst] ** 2, end) for end in (risks[worst].value, risks[worst].low, risks[worst].high)
+    )
     return (value, low, high), spans[worst]

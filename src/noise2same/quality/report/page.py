@@ -301,7 +301,11 @@ def _settings(
     views: ReportViews, source: Mapping[str, Any], settings: Mapping[str, Any], training: Mapping[str, Any]
 ) -> str:
     shown = {"size": " × ".join(map(str, views.shape)), "axes": views.axes, "pixel type": views.dtype}
-    known = {name: value for name, value in training.items() if name != "history" and value not in ("", None) and value is not False}
+    known = {
+        name: value
+        for name, value in training.items()
+        if name != "history" and value not in ("", None) and value is not False
+    }
     groups = {"Image": source, "Shown here": shown, "Training": known, "Settings": settings}
     return "".join(f"<h3>{title}</h3><table>{_rows(group)}</table>" for title, group in groups.items() if group)
 
