@@ -50,12 +50,15 @@ TEXT = """# Does the verdict tell the truth?
 
 Results of known error, judged without the clean image.
 Good ones gain at least 60 % of the dB that the best result of that image gains.
-Bad ones are no better than their input, or gain less than that and are 3 dB or more below the best; those spoilt on purpose are never good.
+Bad ones are no better than their input, or gain less than that and are 3 dB or more below the best.
+Results that were spoilt on purpose are never good.
 Results in between are judged too, but are neither.
 Our own results, and half of the spoilt ones, are judged with the denoiser at hand; the others as two files.
-Limits were chosen on other images: Train400, odd pictures of Kodak24, a part of CBSD68, the other half of w2s, fmd and camera, and another volume."""
+Limits were chosen on other images (`--calibrate`): Train400, odd pictures of Kodak24, a part of CBSD68, the other half
+of w2s, fmd and camera, and another volume."""
 CHECKS = """Each check by itself: on how many good and bad results it says *check* or *do not trust*."""
-PSNRS = """The estimated PSNR, of our own results (the pretrained network, or trained for 60 steps; of volumes, 150 steps)."""
+GROUPS = """The same by denoiser and kind of data: good results found (false alarms), bad ones found."""
+PSNRS = """The estimated PSNR of our own results: the pretrained network's, or trained for 60 steps; of volumes, 150."""
 
 
 class Pair(NamedTuple):
@@ -300,12 +303,13 @@ def main() -> None:
         wrong = {True: "do not trust", False: "trust", None: ""}[row["good"]]
         if row["word"] == wrong:
             print("WRONG", row)
-    tables = [verdicts(rows), checks(rows), psnrs(rows)]
+    tables = [verdicts(rows), checks(rows), checks_by_group(rows), psnrs(rows)]
     if calibrate:
         print(*map(record.table, tables), sep="\n\n")
     else:
-        text = "\n\n".join([TEXT, record.table(tables[0]), CHECKS, record.table(tables[1]), PSNRS])
-        record.write("trust", tables[2], text, verdicts=tables[0], checks=tables[1])
+        parts = zip([TEXT, CHECKS, GROUPS], map(record.table, tables), strict=False)
+        text = "\n\n".join([*(part for pair in parts for part in pair), PSNRS])
+        record.write("trust", tables[-1], text, verdicts=tables[0], checks=tables[1], checks_by_group=tables[2])
 
 
 def group(row: dict[str, Any]) -> str:
@@ -316,15 +320,20 @@ def group(row: dict[str, Any]) -> str:
     return f"{name}, too weak or too strong" if wrong and name != "ours" else row["name"]
 
 
+def groups(rows: list[dict[str, Any]]) -> dict[str, list[dict[str, Any]]]:
+    """All results, those of each denoiser, and those on each kind of data."""
+    found = {"all": rows}
+    for row in rows:
+        found.setdefault(group(row), []).append(row)
+    for row in rows:
+        found.setdefault(row["kind"], []).append(row)
+    return found
+
+
 def verdicts(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
     """False alarms and misses in all, by denoiser and by kind of data."""
-    groups = {"all": rows}
-    for row in rows:
-        groups.setdefault(group(row), []).append(row)
-    for row in rows:
-        groups.setdefault(row["kind"], []).append(row)
     table = []
-    for name, members in groups.items():
+    for name, members in groups(rows).items():
         line: dict[str, Any] = {"results": name}
         for good, title in ((True, "good"), (False, "bad")):
             words = [row["word"] for row in members if row["good"] is good]
@@ -353,14 +362,31 @@ def checks(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
     return table
 
 
+def checks_by_group(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """False alarms among good results and what was found of bad ones, by each check on each group."""
+    names = list(dict.fromkeys(name for row in rows for name in row["checks"]))
+    table = []
+    for title, members in groups(rows).items():
+        line = {"results": title}
+        for name in names:
+            asked = [row for row in members if name in row["checks"] and row["good"] is not None]
+            cells = []
+            for good in (True, False):
+                words = [row["checks"][name] for row in asked if row["good"] is good]
+                cells.append(f"{sum(word != 'trust' for word in words)}/{len(words)}")
+            line[name] = ", ".join(cells)
+        table.append(line)
+    return table
+
+
 def psnrs(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
     """Error and coverage of the estimated PSNR of our own results, and of all whose denoiser is at hand."""
     told = [row for row in rows if "closer to the clean image" in row["checks"]]
     own = [row for row in told if not row["spoilt"]]
-    groups = {kind: [row for row in own if row["kind"] == kind] for kind in dict.fromkeys(row["kind"] for row in own)}
-    groups |= {"all": own, "spoilt on purpose": [row for row in told if row["spoilt"]]}
+    kinds = {kind: [row for row in own if row["kind"] == kind] for kind in dict.fromkeys(row["kind"] for row in own)}
+    kinds |= {"all": own, "spoilt on purpose": [row for row in told if row["spoilt"]]}
     table = []
-    for name, members in groups.items():
+    for name, members in kinds.items():
         given = [row for row in members if row["psnr"] is not None]
         errors = [abs(row["psnr"][0] - row["true"]) for row in given]
         inside = [row["psnr"][1] <= row["true"] <= row["psnr"][2] for row in given]

@@ -329,7 +329,7 @@ def test_streams_and_exit_codes_of_the_program(trained: Path) -> None:
     imageio.imwrite("in.png", noisy(50, 70))
     process = start("denoise", "in.png", "-o", "out.png", "-m", trained, "--json")
     out, err = process.communicate(timeout=120)
-    assert process.returncode == 0 and err.startswith("in.png -> out.png\nDo not trust: ") and err.count("\n") == 2
+    assert process.returncode == 0 and err.startswith("in.png -> out.png\nCheck: ") and err.count("\n") == 2
     assert json.loads(out)["outputs"] == ["out.png"]
     started = time.monotonic()
     process = start("denoise", "none.png", "-o", "out.png")

@@ -41,7 +41,7 @@ def denoise(
         float, typer.Option(min=0, max=1, help="How much to denoise: 0 is the input, 1 all of it, 0.5 half of each.")
     ] = 1.0,
     verdict: Annotated[
-        bool, typer.Option("--verdict/--no-verdict", help="Judge each result, which takes up to a third longer.")
+        bool, typer.Option("--verdict/--no-verdict", help="Judge each result, which takes about a quarter longer.")
     ] = True,
     report: Report = None,
     *,

@@ -74,7 +74,8 @@ def channels_of(xml: str) -> list[tuple[str, str]]:
     """
     if "<!DOCTYPE" in xml or "<!ENTITY" in xml:
         return []
-    parser, found = XMLPullParser(["start"]), []
+    parser: Any = XMLPullParser(["start"])
+    found: list[tuple[str, str]] = []
     try:
         for start in range(0, len(xml), PIECE):
             parser.feed(xml[start : start + PIECE])

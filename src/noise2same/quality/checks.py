@@ -119,7 +119,7 @@ LOST = Rule(
     distrust_from=10.0,
     fine="What was removed looks like noise alone.",
     bad="Image structure was removed with the noise: what was removed is {:.1f} times as uneven as noise.",
-    advice="Look at what was removed; if the structure there matters to you, train longer (--steps) or lower --strength.",
+    advice="Look at what was removed; if that structure matters to you, train longer (--steps) or lower --strength.",
 )
 SHIFT = Rule(
     "brightness kept",
@@ -135,7 +135,7 @@ SEAMS = Rule(
     check_from=0.5,
     distrust_from=None,
     fine="No straight line crosses the result that the input does not have.",
-    bad="A straight line that the input does not have crosses the result (strength {:.1f}), such as the border of a tile.",
+    bad="A straight line that the input does not have crosses the result (strength {:.1f}), such as a tile's border.",
     advice="Look for a line along rows or columns; denoise the image in one piece or with more overlap.",
 )
 CLOSER = "closer to the clean image"

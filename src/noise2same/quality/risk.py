@@ -179,11 +179,11 @@ def _risk_of_channel(whole: Blocks, part: Blocks) -> Risk:
     excess = whole.variance * (whole.square - recalibrated.scale)
     deviation = float(np.sqrt(excess.var() / len(whole) + (recalibrated.error * (noise - 2 * let_through)) ** 2))
     value = max(float(excess.mean()) + 2 * let_through, let_through**2 / noise)  # by Cauchy and Schwarz
-    return Risk(value, deviation, noise, noise * _least(whole))
+    return Risk(value, deviation, noise, noise * _seen_left(whole))
 
 
-def _least(whole: Blocks) -> float:
-    """Least error in units of the noise's variance: noise that was not removed at a brightness, or stays in flat areas."""
+def _seen_left(whole: Blocks) -> float:
+    """Error of the noise that is seen to be left, over its variance: at levels of brightness, or in flat areas."""
     levels = by_brightness(whole)
     left = [max(0.0, 1 - float(np.sqrt(whole.square[level].mean()))) ** 2 for level in levels]
     everywhere = np.average(left, weights=[whole.variance[level].sum() for level in levels])

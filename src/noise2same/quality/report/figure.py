@@ -63,7 +63,7 @@ def draw_figure(path: Path, views: ReportViews, verdict: Verdict, colours: Seque
     wholes = {name: picture(fitted(plane), views.grey, colours) for name, plane in images.items()}
     wholes["removed (noisy − denoised)"] = picture(residual, around_zero(residual))
     columns, details = len(wholes) + 1, len(views.zooms) * len(images)
-    line = textwrap.fill(f"{verdict.word.capitalize()}: {verdict.reason}", 28 * columns)
+    line = textwrap.fill(f"{verdict.word.capitalize()}: {verdict.reason} {verdict.advice}", 28 * columns)
     side, ratio = 2.4, views.clean.shape[0] / views.clean.shape[1]  # inches a column
     heights = side * max(ratio, 0.8) + 0.3, side * columns / details + 0.3
     size = side * columns, sum(heights) + 0.2 * (line.count("\n") + 2)

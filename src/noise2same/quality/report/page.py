@@ -112,9 +112,9 @@ def _name(assessment: Assessment) -> str:
 
 
 def _facts(assessment: Assessment) -> str:
-    """Say in a line how large the image is and what made it."""
+    """Say in a line how large the image is."""
     sizes = " × ".join(f"{length}" for length in assessment.sizes.values())
-    return f"{sizes} ({' '.join(assessment.sizes)}), denoised by noise2same"
+    return f"{sizes} ({' '.join(assessment.sizes)}), report by noise2same"
 
 
 def _numbers(assessment: Assessment, scores: Mapping[str, tuple[float, float]]) -> str:
