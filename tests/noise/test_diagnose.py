@@ -293,3 +293,13 @@ def test_the_description_does_not_say_what_training_does(gain: float, rng: np.ra
     text = paragraph(found)
     assert not {"default", "defaults", "training", "model", "used"} & set(text.lower().replace(".", " ").split())
     assert f"{found.sigma:.3g} gray values" in text
+
+
+def test_a_channel_is_diagnosed_as_it_would_be_alone() -> None:
+    """With more channels, each was judged by fewer of its pixels, and one in three lost the slope of its noise."""
+    clean = np.tile(np.linspace(20, 200, 700), (3, 700, 1)) * np.array([1, 0.5, 0.2]).reshape(3, 1, 1)
+    noisy = poisson_gaussian(clean, 2.0, 4.0, np.random.default_rng(0))
+    together = diagnose([noisy[None]])
+    for c, found in enumerate(together.channels):
+        alone = diagnose([noisy[None, c : c + 1]])
+        assert (found["a"], found["b"]) == (alone.a, alone.b)

@@ -19,7 +19,7 @@ CONFIDENT = 0.5
 SMALLEST = 16
 """Images with fewer pixels a side are not diagnosed."""
 PIXELS = 2**20
-"""About how many values are looked at."""
+"""About how many pixels are looked at; in each channel, which would else seem noisier or steadier beside others."""
 BOX = {2: (256, 256), 3: (8, 128, 128)}
 """Largest part of an image that is looked at as one, in 2D and 3D."""
 
@@ -132,7 +132,7 @@ def diagnose(slabs: Sequence[NDArray]) -> Diagnosis:
     Parameters
     ----------
     slabs : sequence of ndarray, each (1, C, [Z,] Y, X)
-        In the images' own units; NaN and infinite pixels do not count. Of more than about a million values, as many in
+        In the images' own units; NaN and infinite pixels do not count. Of more than about a million pixels, as many in
         evenly spread boxes are looked at.
     """
     axes = "ZYX"[-(slabs[0].ndim - 2) :] if slabs else "YX"
@@ -153,8 +153,8 @@ def diagnose(slabs: Sequence[NDArray]) -> Diagnosis:
 
 
 def _boxes(slabs: list[NDArray]) -> list[NDArray]:
-    """Evenly spread parts of slabs (1, C, [Z,] Y, X) with about `PIXELS` values in all, each (C, Z, Y, X)."""
-    share = PIXELS / max(1, sum(slab.size for slab in slabs))
+    """Evenly spread parts of slabs (1, C, [Z,] Y, X) with about `PIXELS` pixels in all, each (C, Z, Y, X)."""
+    share = PIXELS / max(1, sum(slab[0, 0].size for slab in slabs))
     chosen = evenly_spread([slab.shape[2:] for slab in slabs], share, BOX)
     boxes = [slabs[number][0][:, *region] for number, region in chosen]
     return [box.reshape(len(box), -1, *box.shape[-2:]) for box in boxes]
