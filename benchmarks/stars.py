@@ -1,7 +1,7 @@
 """Stars and bright spots: does denoising keep what is measured where the range of brightness is huge?
 
 Star fields have known fluxes from 100 to 10⁶ electrons. Each star is measured as astronomers do: the sum over a round
-aperture, minus the mean of a ring around it. Of the ring, the darker half of the clean field counts, as if its neighbors
+aperture, minus the mean of a ring around it. Of the ring, the darker half of the clean field counts, as if neighbors
 were masked by a catalog: so the measure is linear, and has no bias in the noisy image. The same measure of the clean
 field is the truth. Fluorescence has bright beads on dim structure, the mean of 400 real frames.
 """

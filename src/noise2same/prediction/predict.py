@@ -291,10 +291,10 @@ def _in_own_units(y: Tensor, window: Window, normalization: Normalization, dtype
     """The region of a window, of which a network made `y`."""
     if normalization.stabilizer is None:
         return normalization.undo(y[:, :, *window.inside].cpu().numpy(), dtype)
-    seen = tuple(slice(length) for length in window.raw.shape[2:])
-    clean = normalization.undo(y[:, :, *seen].cpu().numpy(), np.dtype(np.float64))
-    kept = flux.keep_flux(window.filled, clean, normalization)
-    return to_dtype(kept[:, :, *window.inside], dtype)
+    seen = y[:, :, *(slice(length) for length in window.raw.shape[2:])].cpu().numpy()  # without what was padded
+    clean = normalization.undo(seen, np.dtype(np.float64))
+    signal = seen * np.reshape(normalization.std, (-1, *(1,) * len(window.inside)))
+    return to_dtype(flux.keep_flux(window.filled, clean, signal)[:, :, *window.inside], dtype)
 
 
 def _pass_through(result: NDArray[Any], raw: NDArray[Any], finite: NDArray[np.bool_] | None) -> int:
