@@ -310,7 +310,7 @@ def predict_window(
     y = forward(network, x, finish.tta)
     weight = torch.ones_like(x) if finish.blend is None else finish.blend.weight(x, y, normalization)
     result = _in_own_units(torch.lerp(x, y, weight), window, normalization, finish)
-    share = 1 - weight[:, :, *inside].double().mean((0, *range(2, weight.ndim))).cpu().numpy()
+    share = 1 - weight[:, :, *inside].mean((0, *range(2, weight.ndim))).cpu().numpy().astype(np.float64)
     if window.filled is window.raw:
         return result, Predicted(0, share)
     own = window.raw[:, :, *inside]
