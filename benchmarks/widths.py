@@ -5,6 +5,7 @@ The widths were compared on odd pictures of Kodak24 first. These are pictures of
 
 from __future__ import annotations
 
+import argparse
 import time
 import warnings
 from typing import Any
@@ -53,6 +54,7 @@ def measure(number: int) -> list[dict[str, Any]]:
 
 
 def main() -> None:
+    argparse.ArgumentParser(description=__doc__).parse_args()
     found = record.side_by_side(measure, range(0, 68, EVERY))
     rows = []
     for same in zip(*found, strict=True):
