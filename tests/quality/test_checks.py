@@ -36,7 +36,7 @@ def known(sigma: float = SIGMA, a: float = 0.0, b: float | None = None, **more: 
 
 def network(axes: str = "YX", channels: int = 1) -> Way:
     """The starter network as it is, for pieces with a channel axis in front."""
-    model = Denoiser(Config(normalization="image"))
+    model = Denoiser(Config(normalization="image", blend=False))
     model.axes, model.channels = axes, channels
     model.network = model.new_network()
     assert load_pretrained(model.network)
