@@ -89,13 +89,13 @@ def test_each_begins_as_the_pretrained_network_for_gray_pictures(count):
 
 def test_unrelated_channels_are_as_good_as_alone():
     """A channel of an image with two has the scores that it has by itself, with as many steps."""
-    model = n2s.train(NOISY, "CYX", steps=60, progress=False)
+    model = n2s.train(NOISY, "CYX", steps=60, features=16, progress=False)
     assert model.plan.channels.value == "separate" and model.plan.start.value == "pretrained"
     assert "the pretrained network, one network for each of 2 channels," in model.plan.lines()[2]
     together = model.denoise(NOISY)
     for c, clean in enumerate(PAIR):
         span = float(np.ptp(clean))
-        alone = n2s.denoise(NOISY[c], "YX", steps=60, progress=False)
+        alone = n2s.denoise(NOISY[c], "YX", steps=60, features=16, progress=False)
         scores = [psnr(clean, image, data_range=span) for image in (NOISY[c], alone, together[c])]
         assert scores[2] > scores[1] - 0.1 and scores[2] > scores[0] + 3
 

@@ -112,7 +112,7 @@ def test_training_ends_before_its_budget_and_denoises():
     """The noise of so small a picture is overfitted: by the error of trained pixels, training would go on."""
     clean = data.coins()[60:156, 60:156].astype(np.float32)
     noisy = gaussian(clean, 25, np.random.default_rng(0))
-    model = Denoiser(Config(steps=1500, patch=32)).fit(noisy, progress=False)
+    model = Denoiser(Config(steps=1500, patch=32, features=16)).fit(noisy, progress=False)
     assert model.summary["stopped_early"] and not model.summary["interrupted"]
     assert 2 * FIRST_CHECK_STEP_PRETRAINED < model.summary["steps"] < 1300
     assert psnr(clean, model.denoise(noisy), data_range=255) > psnr(clean, noisy, data_range=255) + 4
