@@ -37,7 +37,7 @@ DOUBT = 0.15
 FEW, MANY = 2.0, 3.5
 """Blocks without texture, as multiples of those that are kept in any case.
 
-Up to the first, pixels that are alike are texture; from the second on, they share noise, which is everywhere."""
+Up to the first, the level may be texture's, and pixels that are alike too; from the second on, the noise is known."""
 
 ADVICE = {
     "gaussian": "This is the simplest case for a denoiser.",
@@ -187,8 +187,9 @@ def _of_channel(boxes: list[NDArray], axes: str) -> Diagnosis:
         return _unknown(axes, "The images have no noise that could be measured.")
     certain = float(np.exp(-((line.error / DOUBT) ** 2)) / (1 + 2 * line.misfit))
     if correlated:
-        least = float(independent.variance.min() / variance * np.exp(-((white.error / DOUBT) ** 2)))
-        certain = _certain_if_shared(levels, certain, min(least, certain))
+        least = independent.variance.min() / variance * np.exp(-((white.error / DOUBT) ** 2))
+        certain = min(float(least), certain)
+    certain = _certain(levels, certain)
     sigma, std = variance**0.5, float(pixels.std())
     values = examine(finite)
     dark, bright = np.quantile(pixels, (0.05, 0.95))
@@ -228,13 +229,13 @@ def _of_channel(boxes: list[NDArray], axes: str) -> Diagnosis:
     )
 
 
-def _certain_if_shared(levels: Levels, noise: float, texture: float) -> float:
-    """Share of the variance that is noise for certain: `noise` if pixels share noise, `texture` if they look alike.
+def _certain(levels: Levels, textured: float) -> float:
+    """Share of the variance that is noise for certain; `textured` is that in an image full of texture.
 
-    Noise that neighbors share is found in every place without texture, and texture only where it is.
+    Noise is found in every place without texture. Where there are many such places, it is known.
     """
-    everywhere = np.clip((levels.blocks.sum() / levels.fewest.sum() - FEW) / (MANY - FEW), 0, 1)
-    return float(everywhere * noise + (1 - everywhere) * texture)
+    known = np.clip((levels.blocks.sum() / levels.fewest.sum() - FEW) / (MANY - FEW), 0, 1)
+    return float(known + (1 - known) * textured)
 
 
 def _counts_photons(evidence: dict[str, float]) -> bool:
