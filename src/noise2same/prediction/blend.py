@@ -30,6 +30,10 @@ TOLERANCE = 1.2
 """What a network may take away, in units of the noise's variance, which is not known more exactly."""
 CHANCE = 4.0
 """Standard errors by which the mean square of noise in a window may exceed its variance."""
+DARK = 0.25
+"""Least variance of photon noise in the dark, as a share of that at the mean intensity.
+
+The line a·y + b is steeper than the truth in some detectors, and falls below zero before the image is black (w2s)."""
 WINDOWS = {2: ((5, 5), (17, 17)), 3: ((3, 5, 5), (5, 9, 9))}
 """Pixels along [Z,] Y, X over which it is averaged what was taken away: of a small structure, and of a region."""
 BLOCK = {2: (16, 16), 3: (4, 8, 8)}
@@ -77,7 +81,7 @@ class Blend:
         noise, taken = self.noise.normalized(normalization), (f_x - x).square()
         weight = by_channel(self.overall, x).expand_as(x)
         for window in WINDOWS[x.ndim - 2]:
-            variance = noise.variance(_local_mean(x, window))
+            variance = _variance(noise, _local_mean(x, window))
             best = _best_weight(_local_mean(taken, window) / variance, noise, self.let_through, math.prod(window))
             weight = torch.minimum(weight, best)
         return weight
@@ -119,7 +123,7 @@ def measure_blend(
         covariances.append(channel_sums(covariance(change, response - f_x)))
         variances.append(channel_sums(variance))
         block = tuple(map(min, BLOCK[dims], x.shape[2:]))
-        ratio = _block_mean((f_x - x).square(), block) / inner.variance(_block_mean(x, block))
+        ratio = _block_mean((f_x - x).square(), block) / _variance(inner, _block_mean(x, block))
         ratios.append(ratio.transpose(0, 1).flatten(1))
     let_through = (torch.stack(covariances).sum(0) / torch.stack(variances).sum(0)).clamp(0, 1)
     taken = torch.cat(ratios, 1).median(1).values.reshape(1, -1, *[1] * dims)
@@ -131,6 +135,12 @@ def _best_weight(taken: Tensor, noise: NoiseModel, let_through: Sequence[float],
     """Weight of least error, if a mean square `taken` (.., C, [Z,] Y, X) over some pixels is away, in units of σ²."""
     removable = TOLERANCE * by_channel(noise.certain, taken) * (1 - by_channel(let_through, taken))
     return ((removable + CHANCE * math.sqrt(2 / pixels)) / taken.clamp(min=1e-12)).clamp(0, 1)
+
+
+def _variance(noise: NoiseModel, y: Tensor) -> Tensor:
+    """Variance of the noise at intensities (B, C, [Z,] Y, X), in the dark at least `DARK` of the usual one."""
+    least = DARK * by_channel([sigma**2 for sigma in noise.sigma], y)
+    return torch.maximum(noise.variance(y), least)
 
 
 def _local_mean(values: Tensor, window: Sequence[int]) -> Tensor:
