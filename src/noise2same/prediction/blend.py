@@ -26,6 +26,7 @@ from noise2same.methods.base import by_channel, channel_sums
 from noise2same.noise.model import NoiseModel
 from noise2same.noise.sure import covariance, perturb
 
+# Chosen on 246 channels of odd pictures of Kodak24 at half size and of volumes; benchmarks/safety.md has others.
 TOLERANCE = 1.2
 """What a network may take away, in units of the noise's variance, which is not known more exactly."""
 CHANCE = 4.0
@@ -41,6 +42,7 @@ BLOCK = {2: (16, 16), 3: (4, 8, 8)}
 PROBED_PIXELS = 2**16
 """Pixels of an image that are denoised twice to measure the blend, in crops of at most `CROP`."""
 CROP = {2: (128, 128), 3: (8, 64, 64)}
+"""Pixels along [Z,] Y, X."""
 SEED = 1
 """Of the small change of the input that shows how much noise a network lets through."""
 
