@@ -55,8 +55,8 @@ STEPS_ROUNDED = 50
 FEATURES, FEATURES_PICTURE = 16, 32
 """Feature maps at the finest level, and those for one picture with a pretrained network.
 
-The wider network is better after the same time, and without training; it predicts at less than half the speed, which
-counts for many images and volumes (benchmarks/widths.md)."""
+The wider network is 0.02 to 0.09 dB better without training, and as good or better after the same time; it predicts at
+less than half the speed, which counts for many images (benchmarks/widths.md, set12.md)."""
 LEARNING_RATE = 3e-3
 """Adam's at its highest (benchmarks/presets.md)."""
 DOUBLED = 10.0
@@ -674,7 +674,7 @@ def choose_features(config: Config, method: type[Algorithm], dims: int, images: 
         return _because(FEATURES, "a narrow network learns faster from random weights")
     if images > 1:
         return _because(FEATURES, "a narrow network denoises many images faster")
-    return _because(FEATURES_PICTURE, "for one picture a wide network is better in the same time")
+    return _because(FEATURES_PICTURE, "a wide network is slightly better, and one picture takes little time")
 
 
 def choose_channels(
