@@ -274,7 +274,7 @@ class Denoiser:
         self.normalization, self._prepared = data.normalization, None
         if self.network is None:
             self.network = self._new_network(method, plan.channels.value)
-            if plan.start.value == "pretrained":
+            if plan.start.value in ("pretrained", "inflated"):
                 load_pretrained(self.network)
         return plan, method, patches
 
@@ -311,7 +311,7 @@ class Denoiser:
         changed = {"normalization": "image", "channels": channels, "features": features}
         self.config = self.config.model_copy(update=changed)
         network = self.new_network()
-        if not load_pretrained(network):
+        if len(ax.spatial(self.axes)) != 2 or not load_pretrained(network):
             raise InputError(
                 f"{opened[0].name}: pretrained networks are there for 2D images, with 1 or 3 channels or a network for "
                 f"each, and the default network, not for {len(ax.spatial(self.axes))}D ones with {self.channels} "

@@ -38,6 +38,10 @@ from noise2same.noise.survey import majority_diagnosis, strength_per_image
 T = TypeVar("T")
 Channels = Literal["joint", "separate"]
 """One network for all channels, or one for each."""
+Start = Literal["pretrained", "inflated", "model", "scratch"]
+"""A network that was trained on pictures, the same inflated for volumes, a model of the user's, or random weights."""
+TRAINED: tuple[Start, ...] = ("pretrained", "model")
+"""Networks that need little training; the others have to learn from the start what a volume or an image is."""
 
 MINUTES = 5.0
 """Budget of a training where the user gives none."""
@@ -229,7 +233,7 @@ class Plan(Frozen):
     """Whether one network takes all channels, or each has its own."""
     features: Decision[int] = Decision(FEATURES, OLDER)
     """Feature maps at the finest level of the network."""
-    start: Decision[Literal["pretrained", "model", "scratch"]]
+    start: Decision[Start]
     budget: Decision[Budget]
     learning_rate: Decision[float]
     batch: Decision[int]
@@ -268,7 +272,12 @@ class Plan(Frozen):
         where = f", on {device}" if device else ""
         several = self.channels.value == "separate" and found.channels > 1
         each = f", one network for each of {found.channels} channels," if several else ""
-        start = {"pretrained": "from the pretrained network", "model": "from this model", "scratch": "from scratch"}
+        start = {
+            "pretrained": "from the pretrained network",
+            "inflated": "from the network for pictures",
+            "model": "from this model",
+            "scratch": "from scratch",
+        }
         return [
             f"Noise of {many}: {in_words(self.noise.value)}, {self.relative_level()} of the contrast.",
             f"Method: {self.method.value}, because {self.method.reason}.",
@@ -307,7 +316,7 @@ class Plan(Frozen):
             minutes=self.budget.value.minutes,
             learning_rate=self.learning_rate.value,
             early_stopping=self.early_stopping.value,
-            pretrained=self.start.value != "scratch",
+            pretrained=self.start.value in TRAINED,
             seed=self.config.seed,
             **fixed,
         )
@@ -322,7 +331,7 @@ class Plan(Frozen):
         fastest : float
             Steps a second in the fastest tenth of the run.
         """
-        needed = FIRST_CHECK_STEP if self.start.value == "scratch" else FIRST_CHECK_STEP_PRETRAINED
+        needed = FIRST_CHECK_STEP_PRETRAINED if self.start.value in TRAINED else FIRST_CHECK_STEP
         slowed = steps < SLOWED * fastest * seconds
         if self.budget.value.minutes is None or (steps >= needed and not slowed):
             return None
@@ -670,8 +679,10 @@ def choose_features(config: Config, method: type[Algorithm], dims: int, images: 
     """How wide the network is."""
     if config.features is not None:
         return _because(config.features, ASKED)
-    if not issubclass(method, Sure | Projected) or dims == 3 or config.from_scratch:
+    if not issubclass(method, Sure | Projected) or config.from_scratch:
         return _because(FEATURES, "a narrow network learns faster from random weights")
+    if dims == 3:
+        return _because(FEATURES, "a narrow network learns a volume faster")
     if images > 1:
         return _because(FEATURES, "a narrow network denoises many images faster")
     return _because(FEATURES_PICTURE, "a wide network is slightly better, and one picture takes little time")
@@ -696,7 +707,7 @@ def choose_channels(
         return _because("joint", "there is one channel")
     if not issubclass(method, Sure | Projected):
         return _because("joint", f"{method.name} is trained as it was published")
-    alone, together = (pretrained.exists(dims, number, features, config.levels, config.block) for number in (1, count))
+    alone, together = (pretrained.exists(number, features, config.levels, config.block) for number in (1, count))
     if not alone or config.from_scratch:
         return _because("joint", "from scratch, one network for all learns more in the same time")
     if not together and config.minutes == 0:
@@ -716,7 +727,7 @@ def _choose_start(
     channels: Channels,
     features: int,
     trained: bool,
-) -> Decision[Literal["pretrained", "model", "scratch"]]:
+) -> Decision[Start]:
     if trained:
         return _because("model", "an existing model is trained further")
     if config.from_scratch:
@@ -726,29 +737,31 @@ def _choose_start(
     if issubclass(method, Projected) and noise.kind in ("impulse", "unknown"):
         return _because("scratch", f"the pretrained networks have not seen {noise.kind} noise")
     count = found.channels if channels == "joint" else 1
-    if not pretrained.exists(found.dims, count, features, config.levels, config.block):
-        what = f"{found.dims}D images with {count} channel{'s' * (count > 1)}"
+    if not pretrained.exists(count, features, config.levels, config.block):
+        what = f"images with {count} channel{'s' * (count > 1)}"
         return _because("scratch", f"there is no pretrained network of this size for {what}")
+    if found.dims == 3:
+        return _because("inflated", "planes of volumes look like pictures, which this network has seen")
     return _because("pretrained", "it has seen noise of this kind on other pictures")
 
 
 def _choose_budget(found: Fingerprint, config: Config, start: str, channels: Channels) -> Decision[Budget]:
     if config.steps is not None or config.minutes is not None:
         return _because(Budget(steps=config.steps, minutes=config.minutes), ASKED)
-    if start != "scratch" and found.images == 1:
+    if start in TRAINED and found.images == 1:
         networks = found.channels if channels == "separate" else 1
         each = " for one image" if networks == 1 else f", and there are {networks}, one for each channel"
         minutes = min(MINUTES, networks * MINUTES_PRETRAINED)
         return _because(Budget(minutes=minutes), f"a pretrained network needs little{each}")
-    why = "several images" if start != "scratch" else "a network starts from random weights"
-    return _because(Budget(minutes=MINUTES), why)
+    why = {"scratch": "a network starts from random weights", "inflated": "a network learns what a volume is"}
+    return _because(Budget(minutes=MINUTES), why.get(start, "several images"))
 
 
 def _choose_learning_rate(found: Fingerprint, config: Config, start: str) -> Decision[float]:
     if config.learning_rate is not None:
         return _because(config.learning_rate, ASKED)
-    if start == "scratch":
-        return _because(LEARNING_RATE, "the default for random weights")
+    if start not in TRAINED:
+        return _because(LEARNING_RATE, "the default for a network that has to learn much")
     share = min(1.0, max(LEAST_RATE_SHARE, found.pixels / FULL_RATE_PIXELS))
     if share == 1:
         return _because(LEARNING_RATE, "the images have pixels enough for the full rate")
@@ -784,7 +797,7 @@ def _choose_blend(config: Config, method: type[Method]) -> Decision[bool]:
 
 
 def _choose_freeze(config: Config, start: str) -> Decision[float]:
-    if start != "scratch":
+    if start in TRAINED:
         return _because(0.0, "a trained network keeps its statistics")
     return _because(
         RECIPES[config.preset]["freeze_bn_after"],

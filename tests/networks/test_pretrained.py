@@ -9,6 +9,7 @@ import imageio.v3 as imageio
 import numpy as np
 import pytest
 import torch
+from scipy import ndimage
 from skimage import data
 
 import noise2same
@@ -34,7 +35,7 @@ def test_the_default_networks_in_2d_have_one(channels, features):
 @pytest.mark.parametrize(
     ("dims", "channels", "options"),
     [
-        (3, 1, {}),
+        (3, 2, {}),
         (2, 2, {}),
         (2, 1, {"features": 8}),
         (2, 1, {"features": 24}),
@@ -46,6 +47,24 @@ def test_the_default_networks_in_2d_have_one(channels, features):
 )
 def test_other_networks_have_none(dims, channels, options):
     assert not load_pretrained(UNet(dims, channels, **{"features": 16, "levels": 3, "block": "plain"} | options))
+
+
+def test_a_volume_of_equal_planes_is_seen_as_a_picture_at_first():
+    flat, volume = (UNet(dims, 1, features=16, levels=3, block="plain").eval() for dims in (2, 3))
+    assert load_pretrained(flat) and load_pretrained(volume)
+    x = torch.randn(1, 1, 32, 32)
+    stack = x.unsqueeze(2).expand(-1, -1, 8, -1, -1)
+    with torch.inference_mode():
+        torch.testing.assert_close(volume(stack)[:, :, 3], flat(x), rtol=0, atol=1e-4)
+
+
+def test_a_volume_begins_with_it():
+    field = ndimage.gaussian_filter(np.random.default_rng(1).normal(size=(8, 96, 96)), (1.5, 4, 4))
+    clean = ndimage.gaussian_filter(100 * (field > 0.5 * field.std()).astype(np.float32), (0.5, 1, 1))
+    noisy = gaussian(clean, 0.5 * float(clean.std()), np.random.default_rng(0))
+    model = Denoiser(Config(steps=30)).fit(noisy, "ZYX", progress=False)
+    assert model.plan.start.value == "inflated" and "from the network for pictures" in model.plan.lines()[2]
+    assert psnr(clean, model.denoise(noisy, tta=False)) > psnr(clean, noisy) + 5
 
 
 @pytest.mark.parametrize(("channels", "widths"), [(1, (32, 64)), (3, (16, 48))])

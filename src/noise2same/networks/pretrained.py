@@ -1,6 +1,7 @@
 """Pretrained networks: trained on other pictures, with clean targets, for noise of many kinds.
 
-`tools/pretrain.py` in the repository made them. They are ordinary models, in `weights/` beside this file.
+`tools/pretrain.py` in the repository made them. They are ordinary models, in `weights/` beside this file. All are for
+pictures; a network for volumes begins with their weights in its middle planes.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from torch import Tensor, nn
 
 from noise2same.model_file import read_model
 from noise2same.networks.separate import Separate
-from noise2same.networks.unet import Conv, UNet, Up
+from noise2same.networks.unet import Conv, Norm, UNet, Up
 
 NAMES = {1: "grey", 3: "colour"}
 """Of the pretrained networks, by their number of channels."""
@@ -22,17 +23,18 @@ LEVELS = 3
 """Of the pretrained U-Nets, which have plain blocks."""
 
 
-def exists(dims: int, channels: int, features: int, levels: int, block: str) -> bool:
+def exists(channels: int, features: int, levels: int, block: str) -> bool:
     """Whether there are weights for a U-Net of this size; one that is several times as wide takes them too."""
     fits = any(features % width == 0 for width in WIDTHS)
-    return dims == 2 and channels in NAMES and block == "plain" and levels == LEVELS and fits
+    return channels in NAMES and block == "plain" and levels == LEVELS and fits
 
 
 def load_pretrained(network: nn.Module) -> bool:
     """Load pretrained weights into a new network, if there are any for its layers.
 
-    There are for the default U-Net in 2D with one or three channels, and so for one that takes each channel by itself.
-    If the network is several times as wide, the weights are widened so that it computes the same function.
+    There are for the default U-Net with one or three channels, and so for one that takes each channel by itself. If the
+    network is several times as wide, the weights are widened so that it computes the same function. A network for
+    volumes gets them inflated: it has to be trained.
 
     Returns
     -------
@@ -41,7 +43,7 @@ def load_pretrained(network: nn.Module) -> bool:
     """
     if isinstance(network, Separate):
         return all([load_pretrained(one) for one in network.networks])
-    if not isinstance(network, UNet) or len(network.multiple) != 2 or network.channels not in NAMES:
+    if not isinstance(network, UNet) or network.channels not in NAMES:
         return False
     width = next((width for width in WIDTHS if network.features % width == 0), None)
     if width is None:
@@ -55,6 +57,8 @@ def load_pretrained(network: nn.Module) -> bool:
 def load_weights(network: UNet, weights: dict[str, Tensor]) -> bool:
     """Load the weights of a U-Net into one that is as wide, or several times as wide; False if they do not fit."""
     own = network.state_dict()
+    if len(network.multiple) == 3:
+        weights = inflate(weights, own)
     if own.keys() != weights.keys():
         return False
     times = own["head.0.weight"].shape[1] // weights["head.0.weight"].shape[1]
@@ -64,6 +68,31 @@ def load_weights(network: UNet, weights: dict[str, Tensor]) -> bool:
         return False
     network.load_state_dict(weights)
     return True
+
+
+def inflate(weights: dict[str, Tensor], own: dict[str, Tensor]) -> dict[str, Tensor]:
+    """Weights for volumes made of those for pictures: a kernel is put in the middle plane of one with three planes.
+
+    Where a layer doubles the size, both planes get the kernel. The blurred copy of the image is the volume's own.
+
+    Parameters
+    ----------
+    weights : dict
+        State of a network for pictures, which may be narrower.
+    own : dict
+        State of the network for volumes.
+    """
+    inflated = {name: value for name, value in own.items() if name.startswith("base.")}
+    for name, value in weights.items():
+        if name in inflated or name not in own:
+            continue
+        if value.ndim == 4:
+            planes = own[name].shape[2]
+            value = value.unsqueeze(2).repeat(1, 1, planes, 1, 1)
+            if planes == 3:
+                value[:, :, [0, 2]] = 0
+        inflated[name] = value
+    return inflated
 
 
 def net2wider(network: UNet, weights: dict[str, Tensor], times: int) -> dict[str, Tensor]:
@@ -84,7 +113,7 @@ def net2wider(network: UNet, weights: dict[str, Tensor], times: int) -> dict[str
     generator = torch.Generator().manual_seed(0)
     wide = dict(weights)
     for name, module in network.named_modules():
-        if not isinstance(module, Conv | Up | nn.BatchNorm2d):
+        if not isinstance(module, Conv | Up | Norm):
             continue
         inputs, outputs = (0, 1) if isinstance(module, Up) else (1, 0)
         for key in (f"{name}.{own}" for own in module.state_dict()):
