@@ -47,6 +47,8 @@ MINUTES = 5.0
 """Budget of a training where the user gives none."""
 MINUTES_PRETRAINED = 0.5
 """Budget of a pretrained network on one picture: most of the gain is there by then (benchmarks/set12.md)."""
+EFFORTS = {"Instant": 0.0, "Quick": 0.5, "Better": 3.0, "Best": 15.0}
+"""Budgets in minutes that Studio and napari offer by name; training may end before."""
 FIRST_CHECK_STEP, FIRST_CHECK_STEP_PRETRAINED = 600, 200
 """Step of the first check of early stopping: from scratch, learning is fast and unsteady before. Chosen on six images.
 
