@@ -15,10 +15,10 @@ import imageio.v3 as imageio
 import numpy as np
 import pytest
 import tifffile
-from contrasts import CONTRASTS
 from playwright.sync_api import Browser, Page
 from skimage import data
 
+from contrasts import CONTRASTS
 from noise2same import io
 from noise2same.noise.synthetic import gaussian
 from noise2same.quality.metrics import psnr
