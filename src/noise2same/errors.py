@@ -8,6 +8,14 @@ class InputError(ValueError):
     """
 
 
+class UnknownAxes(InputError):
+    """An image does not say what its axes are, and more than one reading is sensible."""
+
+    def __init__(self, message: str, shape: tuple[int, ...]) -> None:
+        super().__init__(message)
+        self.shape = shape
+
+
 class Diverged(InputError):
     """Training came to NaN or infinite numbers and ended. What was trained has the last weights that were good."""
 

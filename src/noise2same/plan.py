@@ -47,6 +47,8 @@ MINUTES = 5.0
 """Budget of a training where the user gives none."""
 MINUTES_PRETRAINED = 0.5
 """Budget of a pretrained network on one picture: most of the gain is there by then (benchmarks/set12.md)."""
+EFFORTS = {"Instant": 0.0, "Quick": 0.5, "Better": 3.0, "Best": 15.0}
+"""Budgets in minutes that Studio and napari offer by name; training may end before."""
 FIRST_CHECK_STEP, FIRST_CHECK_STEP_PRETRAINED = 600, 200
 """Step of the first check of early stopping: from scratch, learning is fast and unsteady before. Chosen on six images.
 
@@ -828,7 +830,7 @@ def in_words(value: Any, name: str = "") -> str:
         return f"{value:.3g} of all" if name == "held_out" else f"{value:.0%} of the budget"
     if isinstance(value, NoiseModel):
         shared = f", shared over {' × '.join(str(n + 1) for n in value.extent)} pixels" if value.correlated else ""
-        levels = " / ".join(f"{sigma:.3g}" for sigma in value.sigma)
+        levels = " / ".join(np.format_float_positional(s, 3, fractional=False, trim="-") for s in value.sigma)
         return f"{value.kind}, σ = {levels}{shared}"
     if isinstance(value, bool):
         return "yes" if value else "no"

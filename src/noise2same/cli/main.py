@@ -20,6 +20,7 @@ from noise2same.cli.info import info
 from noise2same.cli.methods import methods
 from noise2same.cli.plan import plan
 from noise2same.cli.reproduce import reproduce
+from noise2same.cli.studio import studio
 from noise2same.cli.train import train
 from noise2same.errors import InputError
 
@@ -49,7 +50,7 @@ def says_when_interrupted(command: Callable[..., None]) -> Callable[..., None]:
     return call
 
 
-for command in (denoise, train, plan, diagnose, evaluate, info, methods, demo, reproduce):
+for command in (denoise, train, plan, diagnose, evaluate, info, methods, studio, demo, reproduce):
     app.command()(says_when_interrupted(command))
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from noise2same.errors import InputError
+from noise2same.errors import InputError, UnknownAxes
 
 LETTERS = "STCZYX"
 
@@ -49,4 +49,4 @@ def guess(shape: tuple[int, ...], *, name: str = "the array") -> str:
         4: "'TZYX', 'CZYX', 'SYXC' or another order",
     }
     hint = hints.get(len(shape), "one letter of S, T, C, Z, Y and X per dimension")
-    raise InputError(f"{name} has shape {shape} and does not say what its axes are: pass axes, such as {hint}.")
+    raise UnknownAxes(f"{name} has shape {shape} and does not say what its axes are: pass axes, such as {hint}.", shape)

@@ -88,11 +88,15 @@ def select_views(noisy: Any, clean: Any, axes: str, diagnosis: Diagnosis, truth:
     )
 
 
-def plane_of(image: Any, axes: str) -> Array:
-    """First sample, middle slice -> (Y, X, C)."""
-    sample = ax.samples(image, axes)[0]
-    middle = sample.size[0] // 2
-    slab = sample.read(slice(middle, middle + 1)) if "Z" in axes else sample.read()
+def plane_of(image: Any, axes: str, frame: int = 0, depth: int | None = None, box: Box | None = None) -> Array:
+    """One plane (Y, X, C) of an image, or a box of it: of the first sample and the middle slice by default."""
+    sample = ax.samples(image, axes)[frame]
+    region = (slice(None), slice(None)) if box is None else box
+    if "Z" in axes:
+        at = sample.size[0] // 2 if depth is None else depth
+        slab = sample.read(slice(at, at + 1), *region)
+    else:
+        slab = sample.read(*region)
     return np.moveaxis(slab.reshape(slab.shape[1], *slab.shape[-2:]), 0, -1).astype(np.float32)
 
 
