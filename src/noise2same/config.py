@@ -76,6 +76,10 @@ class Config(BaseModel):
         dict[str, Any], Field(description="Settings that only the chosen method has, such as lambda_inv.")
     ] = Field(default_factory=dict)
 
+    time: Annotated[
+        int | Literal["auto"],
+        Field(description="Frames of a film to either side that each frame is denoised with; 0 for none."),
+    ] = "auto"
     channels: Annotated[
         Literal["auto", "joint", "separate"],
         Field(

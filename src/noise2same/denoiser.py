@@ -20,6 +20,7 @@ from noise2same import io, methods
 from noise2same.config import Config
 from noise2same.data import axes as ax
 from noise2same.data.channels import shared_structure
+from noise2same.data.film import along_time
 from noise2same.data.normalize import Normalization
 from noise2same.data.patches import Patches
 from noise2same.data.sampling import read_boxes
@@ -29,17 +30,20 @@ from noise2same.errors import Diverged, InputError
 from noise2same.io import Input
 from noise2same.methods import Algorithm, Architecture, Classical, DataProfile, Method
 from noise2same.model_file import Header, read_model, write_model
+from noise2same.networks.film import frames_of, scales_of, set_weights
 from noise2same.networks.pretrained import load_pretrained
 from noise2same.networks.separate import Separate
 from noise2same.noise.diagnose import Diagnosis, diagnose
 from noise2same.plan import (
     FEATURES,
     FEATURES_PICTURE,
+    FILM_FRAMES,
     TTA_PIXELS,
     Channels,
     Plan,
     architecture_of,
     choose_channels,
+    choose_time,
     fingerprint,
     make_plan,
 )
@@ -255,27 +259,33 @@ class Denoiser:
             trained = "separate" if isinstance(self.network, Separate) else "joint"
             features = self._architecture().features
             self.config = self.config.model_copy(update={"features": features})  # it keeps its network
+        time, weights = choose_time(images, self.config if plan is None else plan.config)
+        if time.value > 0:
+            images, targets = (None if one is None else list(map(along_time, one)) for one in (images, targets))
         how = self.config.normalization if plan is None else plan.normalization.value
         data = read_training_data(images, targets, normalization=how)
         found, strengths, self.diagnosis = fingerprint(data, self.config)
-        plan = make_plan(found, self.config, trained=trained) if plan is None else plan
+        plan = make_plan(found, self.config, trained=trained, time=time) if plan is None else plan
         plan.check_fits(found, trained)
         self.plan = plan
         stabilizer = plan.training_scale.stabilizer
         data = data if stabilizer is None else data.on_scale(stabilizer)
         method = plan.create_method(plan.profile(data))
+        side = self.config.patch
         patches = data.patches(
-            self.config.patch_of(data.dims),
+            self.config.patch_of(data.dims) if time.value == 0 else (FILM_FRAMES, side, side),
             plan.batch.value,
             strengths=strengths if plan.strength_per_image.value else None,
             held_out=plan.held_out.value,
             seed=self.config.seed,
+            context=frames_of(scales_of(time.value)),
         )
         self.normalization, self._prepared = data.normalization, None
         if self.network is None:
             self.network = self._new_network(method, plan.channels.value)
             if plan.start.value in ("pretrained", "inflated"):
                 load_pretrained(self.network)
+            set_weights(self.network, weights)
         return plan, method, patches
 
     def _previewing(self, on_step: OnStep | None) -> OnStep | None:
@@ -403,7 +413,8 @@ class Denoiser:
         if more:
             raise InputError(f"There are {len(more) + 1} images: denoise them one by one.")
         if self.network is not None:
-            self.check_fits(opened)
+            if tuned is None:
+                self.check_fits(opened)
         elif tta:
             raise InputError(f"{self.method.name} is not a network, which tta is for: leave that out.")
         target = opened.dtype if dtype == "same" else io.dtype_of(dtype)
@@ -414,9 +425,10 @@ class Denoiser:
             if opened.path is not None:
                 io.check_output(output, [opened.path])
             sink = io.create(output, opened, target)
+        seen = self._seen_as(opened)
         with sink as out:
-            found = self.tuned_to(opened, device, diagnosis) if tuned is None else tuned
-            done = self._predict(opened, out, tta, strength, on_block, found)
+            found = self.tuned_to(seen, device, diagnosis) if tuned is None else tuned
+            done = self._predict(seen, out if seen.data.ndim == out.ndim else out[None], tta, strength, on_block, found)
         if done.invalid:
             warnings.warn(f"{opened.name}: {done.invalid} NaN or infinite pixels were passed through.", stacklevel=3)
         if opened.others:
@@ -521,7 +533,9 @@ class Denoiser:
     def new_network(self) -> nn.Module:
         """Untrained network for the axes, channels and seed of this denoiser."""
         given = self.config.sigma is not None or self.config.gain is not None
-        profile = DataProfile(len(ax.spatial(self.axes)), self.channels, level_given=given)
+        time = 0 if self.plan is None else self.plan.time.value
+        dims = 3 if time else len(ax.spatial(self.axes))
+        profile = DataProfile(dims, self.channels, level_given=given, scales=scales_of(time))
         method = self.method
         assert issubclass(method, Method), "only methods that are trained have a network"
         made = method(methods.settings_of(method, self.config), profile, self._architecture())
@@ -598,6 +612,11 @@ class Denoiser:
             device=tuned.device,
             on_block=on_block,
         )
+
+    def _seen_as(self, image: io.Image) -> io.Image:
+        """An image as the network takes it: of a film, along time."""
+        film = self.plan is not None and self.plan.time.value > 0
+        return along_time(image) if film and "Z" not in image.axes else image
 
     def uses_tta(self, image: io.Image) -> bool:
         """Whether an image gets test-time augmentation by default: if one frame ([Z,] Y, X) is small."""

@@ -16,20 +16,24 @@ from types import ModuleType
 from typing import Any, Generic, Literal, TypeVar
 
 import numpy as np
+import torch
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 from noise2same import methods
 from noise2same.config import Config, batch_of
 from noise2same.data.channels import shared_structure
-from noise2same.data.normalize import Normalization
+from noise2same.data.film import is_film, read_crops
+from noise2same.data.normalize import Normalization, fill_invalid
 from noise2same.data.stabilize import Stabilizer
 from noise2same.data.training_data import TrainingData
 from noise2same.errors import InputError
+from noise2same.io import Image
 from noise2same.methods import Algorithm, Architecture, DataProfile, Method
 from noise2same.methods.noise2same import Noise2Same, theorem_2
 from noise2same.methods.projected import Projected
 from noise2same.methods.sure import Sure
 from noise2same.networks import pretrained
+from noise2same.networks.film import best_linear_weights, scales_of
 from noise2same.noise.diagnose import Diagnosis
 from noise2same.noise.level import HUGE, brightness_range, noise_level
 from noise2same.noise.model import NoiseModel
@@ -85,6 +89,13 @@ JOINT_CORRELATION = {True: 0.7, False: 0.9}
 By whether there is a pretrained network for all channels together; there is one for each. Measured at equal compute
 and chosen with benchmarks/channels_development.md; benchmarks/channels.md has other images.
 """
+MOST_FRAMES = 63
+"""Frames to either side that a frame of a film is denoised with, at most."""
+USELESS_TIME = 0.9
+"""Share of the error of a frame, denoised by the best linear filter, that is left if it sees others too; from here on
+it is denoised alone."""
+FILM_FRAMES = 8
+"""Frames of a patch of a film."""
 HELD_OUT = 1 / 8
 """Share of the pixels that are held out of the loss, to estimate the error on."""
 TTA_PIXELS = 2**20
@@ -235,6 +246,8 @@ class Plan(Frozen):
     """Whether one network takes all channels, or each has its own."""
     features: Decision[int] = Decision(FEATURES, OLDER)
     """Feature maps at the finest level of the network."""
+    time: Decision[int] = Decision(0, OLDER)
+    """Frames of a film before and after each frame that it is denoised with; 0 for none."""
     start: Decision[Start]
     budget: Decision[Budget]
     learning_rate: Decision[float]
@@ -367,6 +380,7 @@ class Plan(Frozen):
             low=low,
             high=high,
             normalization=data.normalization,
+            scales=scales_of(self.time.value),
         )
 
     def create_method(self, profile: DataProfile) -> Method:
@@ -494,7 +508,9 @@ def _because(value: T, reason: str) -> Decision[T]:
     return Decision(value, reason)
 
 
-def make_plan(found: Fingerprint, config: Config, *, trained: Channels | None = None) -> Plan:
+def make_plan(
+    found: Fingerprint, config: Config, *, trained: Channels | None = None, time: Decision[int] | None = None
+) -> Plan:
     """Decide everything that a training run needs.
 
     Parameters
@@ -505,6 +521,8 @@ def make_plan(found: Fingerprint, config: Config, *, trained: Channels | None = 
         What the user asks for. It is kept in every case.
     trained : {"joint", "separate"}, optional
         How an existing model that is trained further takes its channels; None for a new one.
+    time : Decision, optional
+        What `choose_time` says of films.
     """
     scale = _choose_scale(found, config)
     method, reason = _choose_method(found, config, scale.value)
@@ -529,6 +547,7 @@ def make_plan(found: Fingerprint, config: Config, *, trained: Channels | None = 
         scale=scale,
         channels=channels,
         features=features,
+        time=_because(0, "there is no film") if time is None else time,
         start=start,
         budget=_choose_budget(found, config, start.value, channels.value),
         learning_rate=_choose_learning_rate(found, config, start.value),
@@ -543,6 +562,29 @@ def make_plan(found: Fingerprint, config: Config, *, trained: Channels | None = 
         tta_pixels=_because(TTA_PIXELS, "larger frames would take long for about 0.1 dB"),
         block_memory=_because(BLOCK_MEMORY[found.dims], "blocks as large as a laptop's memory allows have small halos"),
     )
+
+
+def choose_time(images: Sequence[Image], config: Config) -> tuple[Decision[int], tuple[float, ...]]:
+    """How many frames around it a frame of a film is denoised with, and the best linear weights of them."""
+    if not all(map(is_film, images)):
+        return _because(0, "there is no film"), ()
+    crops = read_crops(images)
+    scale = Normalization.measure(crops)
+    films = [torch.from_numpy(scale.apply(fill_invalid(crop)[0])) for crop in crops]
+    longest = max(film.shape[2] for film in films)
+    frames = min(MOST_FRAMES, longest - 1) if config.time == "auto" else config.time
+    if frames == 0:
+        return _because(0, ASKED), ()
+    scales = scales_of(frames)
+    apart = [float((film[:, :, 1:] - film[:, :, :-1]).square().mean()) / 2 for film in films]
+    levels = [noise_level(film[:, :, film.shape[2] // 2].numpy()).sigma for film in films]
+    variance = min(float(np.mean(apart)), float(np.mean(np.square(levels))))
+    weights, left = best_linear_weights(films, variance, scales)
+    if config.time != "auto":
+        return _because(frames, ASKED), tuple(weights.tolist())
+    if left > USELESS_TIME:
+        return _because(0, f"other frames tell little of a frame: with them, {left:.0%} of the error is left"), ()
+    return _because(frames, f"with other frames, {left:.0%} of a frame's error is left"), tuple(weights.tolist())
 
 
 def _choose_scale(found: Fingerprint, config: Config) -> Decision[Literal["linear", "stabilized"]]:
@@ -808,6 +850,7 @@ def _choose_freeze(config: Config, start: str) -> Decision[float]:
 
 
 LABELS = {
+    "time": "frames to either side",
     "blend": "blended with the input",
     "features": "feature maps",
     "lambda_inv": "weight of invariance",

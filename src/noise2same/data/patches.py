@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
@@ -31,6 +31,22 @@ class Batch(NamedTuple):
     """True where a pixel was NaN or infinite, and has its neighbors' value instead; None where none was."""
     strength: Tensor | None = None
     """Variance of the noise in each patch as a share of what is usual, (B, 1, 1, 1[, 1]); None where all are alike."""
+    around: tuple[Tensor, Tensor] | None = None
+    """Frames of a film before and after the patches, which a network may see too; None where there are none."""
+
+    def bind(self, network: Any) -> Any:
+        """The network as a function of the patches alone, in a film with the frames around them."""
+        if self.around is None:
+            return network
+        before, after = self.around
+        frames = slice(before.shape[2], before.shape[2] + self.x.shape[2])
+
+        def call(x: Tensor) -> Tensor:
+            times = len(x) // len(self.x)
+            first, last = (part.repeat(times, *[1] * (x.ndim - 1)) for part in (before, after))
+            return network(torch.cat([first, x, last], 2), frames)[:, :, frames]
+
+        return call
 
 
 class Patches:
@@ -60,6 +76,8 @@ class Patches:
         the images are too small. They are blocks of `BLOCK` pixels a side, and are still seen as neighbors of others.
     seed : int
         Of these blocks.
+    context : int
+        Frames of a film before and after a patch that are drawn with it. Patches are drawn one by one then.
     """
 
     def __init__(
@@ -73,7 +91,9 @@ class Patches:
         strengths: Sequence[float] | None = None,
         held: float = 0.0,
         seed: int = 0,
+        context: int = 0,
     ) -> None:
+        self.context, batch = context, 1 if context else batch
         largest = [max(sizes) for sizes in zip(*(image.shape[2:] for image in images), strict=True)]
         edge = min(patch[-1], max(SMALLEST, min(largest[-2:])))
         self.patch, self.batch = (*map(min, patch[:-2], largest[:-2]), edge, edge), batch
@@ -109,6 +129,9 @@ class Patches:
     def draw(self, generator: torch.Generator, *, held: bool = False) -> Batch:
         """Draw the next batch: to train on, or `held`, where the pixels that are kept out of training are the valid."""
         index, image = self._indices(generator)
+        around = None
+        if self.context:
+            index, around = self._with_context(index, image)
         x = self._gather(self.pixels, index)
         target, filled, kept = (
             None if pixels is None else self._gather(pixels, index) for pixels in (self.targets, self.filled, self.held)
@@ -118,7 +141,18 @@ class Patches:
             kept, others = (part.expand_as(x) if valid is None else part & valid for part in (kept, ~kept))
             valid = kept if held else others
         strength = None if self.strengths is None else self.strengths[image].reshape(-1, *[1] * (x.ndim - 1))
-        return Batch(x, target, valid, kept, filled, strength)
+        return Batch(x, target, valid, kept, filled, strength, around)
+
+    def _with_context(self, index: Tensor, image: Tensor) -> tuple[Tensor, tuple[Tensor, Tensor]]:
+        """The positions of one patch, and the frames before and after it, as far as the film has them."""
+        length, *plane = self.sizes[int(image)].tolist()
+        size, count = math.prod(plane), index.shape[1]
+        first = int(index[0, 0, 0, 0] - self.offsets[int(image)]) // size
+        whole = torch.arange(max(0, first - self.context), min(length, first + count + self.context))
+        every = index[:, :1] + (whole.to(index.device) - first)[None, :, None, None] * size
+        at = first - int(whole[0])
+        seen = self._gather(self.pixels, every)
+        return index, (seen[:, :, :at], seen[:, :, at + count :])
 
     def _image(self, pixels: Tensor, n: int) -> Tensor:
         """One of all images, from `_end_to_end`: (1, C, [Z,] Y, X)."""

@@ -79,6 +79,7 @@ class TrainingData:
         strengths: Sequence[float] | None = None,
         held_out: float = 0.0,
         seed: int = 0,
+        context: int = 0,
     ) -> Patches:
         """Where batches are drawn from; the arguments are those of `Patches`."""
         return Patches(
@@ -90,6 +91,7 @@ class TrainingData:
             strengths=strengths,
             held=held_out,
             seed=seed,
+            context=context,
         )
 
 

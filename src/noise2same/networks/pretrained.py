@@ -12,6 +12,7 @@ import torch
 from torch import Tensor, nn
 
 from noise2same.model_file import read_model
+from noise2same.networks.film import Film
 from noise2same.networks.separate import Separate
 from noise2same.networks.unet import Conv, Norm, UNet, Up
 
@@ -43,12 +44,14 @@ def load_pretrained(network: nn.Module) -> bool:
     """
     if isinstance(network, Separate):
         return all([load_pretrained(one) for one in network.networks])
-    if not isinstance(network, UNet) or network.channels not in NAMES:
+    if isinstance(network, Film):
+        return load_pretrained(network.unet)
+    if not isinstance(network, UNet) or network.outputs not in NAMES:
         return False
     width = next((width for width in WIDTHS if network.features % width == 0), None)
     if width is None:
         return False
-    name = f"{NAMES[network.channels]}{width}.safetensors"
+    name = f"{NAMES[network.outputs]}{width}.safetensors"
     with as_file(files("noise2same") / "networks" / "weights" / name) as path:
         _, weights = read_model(path)
     return load_weights(network, weights)
@@ -61,6 +64,7 @@ def load_weights(network: UNet, weights: dict[str, Tensor]) -> bool:
         weights = inflate(weights, own)
     if own.keys() != weights.keys():
         return False
+    weights = with_more_inputs(weights, own)
     times = own["head.0.weight"].shape[1] // weights["head.0.weight"].shape[1]
     if times > 1:
         weights = net2wider(network, weights, times)
@@ -68,6 +72,17 @@ def load_weights(network: UNet, weights: dict[str, Tensor]) -> bool:
         return False
     network.load_state_dict(weights)
     return True
+
+
+def with_more_inputs(weights: dict[str, Tensor], own: dict[str, Tensor]) -> dict[str, Tensor]:
+    """Weights for a network that sees more channels than it returns: zeros for those around the middle ones."""
+    name = "encoder.0.0.weight"
+    if name not in weights or own[name].shape[1] == weights[name].shape[1]:
+        return weights
+    wide = weights[name].new_zeros(weights[name].shape[0], *own[name].shape[1:])
+    count = weights[name].shape[1]
+    wide.narrow(1, (wide.shape[1] - count) // 2, count).copy_(weights[name])
+    return weights | {name: wide}
 
 
 def inflate(weights: dict[str, Tensor], own: dict[str, Tensor]) -> dict[str, Tensor]:

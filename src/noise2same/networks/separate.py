@@ -27,10 +27,10 @@ class Separate(nn.Module):
         super().__init__()
         self.networks = nn.ModuleList(networks)
 
-    def forward(self, x: Tensor) -> Tensor:
-        """(B, C, [Z,] Y, X) -> the same shape."""
+    def forward(self, x: Tensor, *options: Any) -> Tensor:
+        """(B, C, [Z,] Y, X) -> the same shape; `options` are for the networks."""
         parts = zip(self.networks, x.split(1, 1), strict=True)
-        return torch.cat([network(part) for network, part in parts], 1)
+        return torch.cat([network(part, *options) for network, part in parts], 1)
 
     @property
     def channels(self) -> int:

@@ -15,6 +15,7 @@ from torch.nn.utils.fusion import fuse_conv_bn_eval
 
 from noise2same.data.padding import on_multiples
 from noise2same.device import lay_out
+from noise2same.networks.film import Film
 from noise2same.networks.separate import Separate
 from noise2same.networks.unet import BlurPool, Conv, Norm, Residual, UNet
 
@@ -24,15 +25,17 @@ def prepare_for_inference(network: nn.Module, device: torch.device) -> nn.Module
 
     An engine that fails is replaced by PyTorch, with a warning.
     """
-    copy = lay_out(folded(network), device)
-    engine = choose_engine(device)
-    networks = list(copy.networks) if isinstance(copy, Separate) else [copy]
-    unets = [one for one in networks if isinstance(one, UNet)]
-    if engine is None or len(unets) < len(networks):  # such as Laine's, which inverts matrices
+    if isinstance(network, Separate):
+        return Separate([prepare_for_inference(one, device) for one in network.networks])
+    if isinstance(network, Film):
+        film = lay_out(deepcopy(network).eval().requires_grad_(False), device)
+        film.unet = prepare_for_inference(network.unet, device)
+        return film
+    copy, engine = lay_out(folded(network), device), choose_engine(device)
+    if engine is None or not isinstance(copy, UNet):  # such as Laine's, which inverts matrices
         return copy
     try:
-        fast = [engine(one) for one in unets]
-        return Separate(fast) if isinstance(copy, Separate) else fast[0]
+        return engine(copy)
     except Exception as error:  # of whatever kind: the network itself always works
         warn_fallback(engine.__name__, error)
         return copy

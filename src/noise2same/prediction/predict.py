@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from itertools import product
 from typing import Any, NamedTuple
 
@@ -24,6 +25,7 @@ from noise2same.data.normalize import Normalization, fill_invalid, to_dtype
 from noise2same.data.padding import reflect_to
 from noise2same.device import is_out_of_memory
 from noise2same.errors import Cancelled
+from noise2same.networks.film import Film
 from noise2same.plan import BLOCK_MEMORY
 from noise2same.prediction import flux
 from noise2same.prediction.blend import Blend
@@ -307,7 +309,7 @@ def predict_window(
     if device is None:
         device = next((parameter.device for parameter in network.parameters()), torch.device("cpu"))
     x = _moved(reflect_to(torch.from_numpy(normalization.apply(window.filled)), window.size), device)
-    y = forward(network, x, finish.tta)
+    y = forward(network, x, finish.tta, _frames(network, window, finish))
     weight = torch.ones_like(x) if finish.blend is None else finish.blend.weight(x, y, normalization)
     result = _in_own_units(torch.lerp(x, y, weight), window, normalization, finish)
     share = 1 - weight[:, :, *inside].mean((0, *range(2, weight.ndim))).cpu().numpy().astype(np.float64)
@@ -315,6 +317,15 @@ def predict_window(
         return result, Predicted(0, share)
     own = window.raw[:, :, *inside]
     return result, Predicted(_pass_through(result, own, np.isfinite(own)), share)
+
+
+def _frames(network: nn.Module, window: Window, finish: Finish) -> slice | None:
+    """The frames of a film that are needed for the region of a window; None if it is no film."""
+    if not isinstance(network, Film):
+        return None
+    margin = 0 if finish.blend is None else finish.blend.reach(3)[0]
+    inside, length = window.inside[0], window.raw.shape[2]
+    return slice(max(0, inside.start - margin), min(length, inside.stop + margin))
 
 
 def _in_own_units(y: Tensor, window: Window, normalization: Normalization, finish: Finish) -> NDArray[Any]:
@@ -348,8 +359,13 @@ def _moved(x: Tensor, device: torch.device) -> Tensor:
 
 
 @torch.inference_mode()
-def forward(network: nn.Module, x: Tensor, tta: bool) -> Tensor:
-    """One pass of (B, C, [Z,] Y, X), or the mean over the eight rotations and flips of its YX plane."""
+def forward(network: Callable[..., Tensor], x: Tensor, tta: bool, frames: slice | None = None) -> Tensor:
+    """One pass of (B, C, [Z,] Y, X), or the mean over the eight rotations and flips of its YX plane.
+
+    Of a film, only some `frames` are predicted, if they are given.
+    """
+    if frames is not None:
+        network = partial(network, frames=frames)
     if not tta:
         return network(x)
     total = torch.zeros_like(x)

@@ -108,10 +108,10 @@ class HeldOutSure:
         """Mean square of f(x) − x, and covariance of f(x) and the noise, of each channel: (C,)."""
         squares, covariances = [], []
         for batch, at_x, change, perturbed in zip(*self._drawn, strict=True):
-            f_x = predicted(network, batch.x)
+            f_x = predicted(network, batch, batch.x)
             squares.append((f_x - batch.x).square())
             variance = midpoint_variance(self.noise, batch.x, f_x, batch.strength)
-            response = predicted(network, perturbed) - f_x
+            response = predicted(network, batch, perturbed) - f_x
             covariances.append(covariance(change, response) * variance / at_x)  # the change is that of the noise at x
         return channel_means(squares, self._drawn[0]), channel_means(covariances, self._drawn[0])
 
@@ -138,7 +138,7 @@ class HeldOutTarget:
 
     def error(self, network: nn.Module) -> float:
         batches = self._batches
-        squares = [(predicted(network, batch.x) - target_of(batch)).square() for batch in batches]
+        squares = [(predicted(network, batch, batch.x) - target_of(batch)).square() for batch in batches]
         return float((channel_means(squares, batches) - self._offset).mean())
 
     @cached_property
@@ -170,12 +170,12 @@ def channel_means(values: Sequence[Tensor], batches: Sequence[Batch]) -> Tensor:
 
 
 @torch.no_grad()
-def predicted(network: nn.Module, x: Tensor) -> Tensor:
-    """What a network predicts, whether it is being trained or not."""
+def predicted(network: nn.Module, batch: Batch, x: Tensor) -> Tensor:
+    """What a network predicts for a batch, or for `x` in its place, whether it is being trained or not."""
     was_training = network.training
     network.eval()
     try:
-        output: Tensor = network(x)
+        output: Tensor = batch.bind(network)(x)
     finally:
         network.train(was_training)
     return output

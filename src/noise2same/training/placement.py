@@ -38,7 +38,7 @@ class Loss(nn.Module):
 
     def forward(self, batch: Batch, generator: torch.Generator) -> dict[str, Tensor]:
         """Named loss terms of a batch."""
-        return self.method(self.network, batch, generator)
+        return self.method(batch.bind(self.network), batch, generator)
 
 
 @dataclass(frozen=True)
