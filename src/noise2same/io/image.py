@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from noise2same.errors import InputError
+from noise2same.io.raw import expanded
 
 
 class Sliceable(Protocol):
@@ -161,9 +162,7 @@ class Part(_OnDisk):
         self._whole, self._samples = whole, samples
 
     def __getitem__(self, key: Any) -> NDArray[Any]:
-        keys = list(key) if isinstance(key, tuple) else [key]
-        gap = next((at for at, part in enumerate(keys) if part is Ellipsis), len(keys))
-        keys[gap : gap + 1] = [slice(None)] * (self.ndim - len(keys) + (gap < len(keys)))
+        keys = expanded(key, self.ndim)
         if isinstance(self._samples, int):
             return self._whole[(*keys, self._samples)]
         *places, last = keys

@@ -24,6 +24,7 @@ from noise2same.errors import InputError
 from noise2same.files import reserve
 from noise2same.io import ome, units
 from noise2same.io.image import Decoded, Image, Part, Pieces
+from noise2same.io.raw import Raw
 
 suffixes = (".tif", ".tiff")
 default_output = ""
@@ -53,7 +54,7 @@ def read(path: Path) -> Image:
         details, others = _details(tif, page), len(tif.series) - 1
         details |= {"stored_axes": axes, "planar": series.axes.endswith("SYX")}
     _check_messages(path, messages)
-    whole = _pixels(path, series)
+    whole = _pixels(path, series, tif.byteorder)
     data: Decoded | Pieces | Part = whole
     rgba = page.photometric == tifffile.PHOTOMETRIC.RGB and page.extrasamples and axes.endswith("YXC")
     if rgba and whole.shape[-1] == 4:
@@ -62,10 +63,12 @@ def read(path: Path) -> Image:
     return Image(data, axes, sizes, unit, path, details, others)
 
 
-def _pixels(path: Path, series: tifffile.TiffPageSeries) -> Decoded | Pieces:
+def _pixels(path: Path, series: tifffile.TiffPageSeries, byteorder: str) -> Decoded | Pieces:
     if series.size * series.dtype.itemsize <= LAZY_BYTES:
         return Decoded(path, series.shape, series.dtype, _decode)
-    return Pieces(_zarr(path) if series.dataoffset is None else tifffile.memmap(path, mode="r"), path)
+    if series.dataoffset is None:
+        return Pieces(_zarr(path), path)
+    return Pieces(Raw(path, series.dataoffset, series.shape, series.dtype.newbyteorder(byteorder)), path)
 
 
 def _decode(path: Path) -> NDArray[Any]:
