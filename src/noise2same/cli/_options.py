@@ -153,6 +153,25 @@ class RunOptions:
         return [f"--{name}" for name in ("plan", "resume", "log") if is_given(getattr(self, name))]
 
 
+@dataclass(frozen=True)
+class ClusterOptions:
+    """Who computes: this process, several on this machine, or a Dask cluster."""
+
+    workers: Annotated[
+        int | None,
+        typer.Option(
+            min=1, help="Processes on this machine that share the work, with one thread each.", show_default=False
+        ),
+    ] = None
+    scheduler: Annotated[
+        str | None, typer.Option(help="Dask scheduler whose workers do the work, such as tcp://10.0.0.1:8786.")
+    ] = None
+
+    def __post_init__(self) -> None:
+        if self.workers is not None and self.scheduler is not None:
+            raise InputError("--workers starts processes here, --scheduler has them already: leave out one of them.")
+
+
 def expand_options(command: Callable[..., None]) -> Callable[..., None]:
     """Give a command each option of the dataclasses among its parameters, which it gets filled in."""
     hints = get_type_hints(command, include_extras=True)
