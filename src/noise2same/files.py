@@ -97,6 +97,13 @@ def claim(path: Path) -> Iterator[None]:
             _held[key] -= 1
 
 
+def abandon() -> None:
+    """Remove all temporary files of this process, which is about to end at once."""
+    for path in list(+_held):
+        remove(temporary_name(path))
+        remove(_lock_name(path))
+
+
 def _lock_name(path: Path) -> Path:
     temporary = temporary_name(path)
     return temporary.with_name(f"{temporary.name}.lock")

@@ -80,7 +80,7 @@ def _box_along(key: Any, length: int) -> tuple[slice, Any]:
 def _fill(file: BinaryIO, place: int, row: NDArray[Any]) -> None:
     """Read bytes at a place of a file into an array; EOFError if there are too few."""
     file.seek(place)
-    view, done = memoryview(row).cast("B"), 0
+    view, done = row.view(np.uint8).data, 0
     while done < len(view):
         count = file.readinto(view[done:])  # type: ignore[attr-defined]
         if not count:

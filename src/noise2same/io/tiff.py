@@ -13,7 +13,7 @@ from dataclasses import replace
 from logging.handlers import BufferingHandler
 from pathlib import Path
 from threading import Lock
-from typing import Any
+from typing import Any, Literal
 from xml.etree import ElementTree
 
 import numpy as np
@@ -63,7 +63,7 @@ def read(path: Path) -> Image:
     return Image(data, axes, sizes, unit, path, details, others)
 
 
-def _pixels(path: Path, series: tifffile.TiffPageSeries, byteorder: str) -> Decoded | Pieces:
+def _pixels(path: Path, series: tifffile.TiffPageSeries, byteorder: Literal[">", "<"]) -> Decoded | Pieces:
     if series.size * series.dtype.itemsize <= LAZY_BYTES:
         return Decoded(path, series.shape, series.dtype, _decode)
     if series.dataoffset is None:
