@@ -133,20 +133,22 @@ def _check_pages(path: Path) -> None:
 
 
 def _check_named_files(path: Path, tif: tifffile.TiffFile) -> None:
-    """Raise InputError if OME metadata names files that are not plain files beside this one, before they are opened."""
-    for name in set(re.findall(r'FileName\s*=\s*"([^"]*)"', tif.ome_metadata or "")) if tif.is_ome else ():
+    """Raise InputError if OME metadata has planes in what is not a plain file beside this one, before it is opened."""
+    try:
+        root = ElementTree.fromstring(tif.ome_metadata or "")
+    except ElementTree.ParseError:  # or no OME-TIFF at all: tifffile opens no other file
+        return
+    for node in (node for node in root.iter() if node.tag.endswith("UUID") and node.text != root.get("UUID")):
+        name = node.get("FileName", "")
         other = path.with_name(name) if name and Path(name).name == name else None
         if other is None or (os.path.exists(other) and not other.is_file()):
             raise InputError(
-                f"{path} names {name} for a part of its pixels, which is not a file beside it; export again."
+                f"{path} has pixels in {name or 'a file'}, which is not a file beside it; export it again."
             )
 
 
 def _check_complete(path: Path, tif: tifffile.TiffFile, series: tifffile.TiffPageSeries) -> int | None:
-    """Where in this file the pixels follow each other; None if they do not, or lie in other files.
-
-    InputError if pixels are missing.
-    """
+    """Where the pixels follow each other; None if they do not. InputError if some are missing."""
     elsewhere = False
     for page in series.pages:
         if page is None:
@@ -155,8 +157,10 @@ def _check_complete(path: Path, tif: tifffile.TiffFile, series: tifffile.TiffPag
         if max(ends, default=0) > page.parent.filehandle.size:
             raise _truncated(page.parent.filehandle.path)
         elsewhere |= page.parent is not tif
-    if series.dataoffset is None or elsewhere:
+    if series.dataoffset is None:
         return None
+    if elsewhere:  # tifffile would look for them in this file
+        raise InputError(f"{path} has its pixels in another file; open that.")
     if series.dataoffset + series.size * series.dtype.itemsize > path.stat().st_size:
         raise _truncated(path)
     return series.dataoffset
