@@ -10,6 +10,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import tempfile
 import time
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -289,7 +290,8 @@ def run(
         done = sum(not result.error for result in results.values())
         told = _what_is_kept(job, done, kept, resumable=book is not None)
         if isinstance(error, KeyboardInterrupt):
-            raise type(error)(f"{str(error) or 'Interrupted.'}{told}") from None
+            nothing = f"Interrupted.{'' if told else ' Nothing was written.'}"
+            raise type(error)(f"{str(error) or nothing}{told}") from None
         if kept is not None or done:
             listener.say(told.strip())
         raise
@@ -357,7 +359,7 @@ def denoise_item(
         options |= {"output": item.output, "on_block": partial(listener.on_block, image), "diagnosis": diagnosis}
         done = denoiser.denoise_in_detail(image, **options)
         if job.verdict:
-            assessment = assess(image, done, job.tta)
+            assessment = _assess(item, image, done, job.tta)
             if item.report is not None:
                 report(item.report, assessment, denoiser)
     except NoSpace:
@@ -381,6 +383,15 @@ def denoise_item(
         return result
     verdict = assessment.verdict
     return replace(result, assessment=assessment, verdict=verdict, word=verdict.word, facts=assessment.figures())
+
+
+def _assess(item: Item, image: io.Image, done: Denoised, tta: bool | None) -> Assessment:
+    """Judge a result; who stops that is told that the result is there."""
+    try:
+        return assess(image, done, tta)
+    except KeyboardInterrupt:
+        there = "" if item.output is None else f"; {item.output} is complete"
+        raise KeyboardInterrupt(f"Interrupted while the result was judged{there}.") from None
 
 
 def _find_done(job: Job, book: Journal | None, resume: bool, listener: Listener) -> dict[Item, Result]:
@@ -415,8 +426,6 @@ def _what_is_kept(job: Job, done: int, keep: Path | None, *, resumable: bool) ->
         said += f" The trained model is kept in {keep}."
     if keep is not None or resumable:
         said += " The same command with --resume goes on from here."
-    elif not done and job.items[0].output is not None:
-        said += f" {job.items[0].output} is not written."
     return said
 
 
@@ -496,7 +505,7 @@ def train(
             wait_for_everyone()
             raise Diverged(f"{error}{kept}") from None
         if model is not None and writes:
-            denoiser.save(model)
+            _save(denoiser, model)
         wait_for_everyone()
         if denoiser.summary["interrupted"]:
             where = (
@@ -505,6 +514,20 @@ def train(
             raise KeyboardInterrupt(f"Training was interrupted at step {denoiser.summary['steps']}.{where}")
         if checkpoint is not None and writes:
             checkpoint.unlink(missing_ok=True)
+
+
+def _save(denoiser: Denoiser, model: Path) -> None:
+    """Save a trained denoiser; where the disk is full, in the folder for temporary files, and NoSpace says so."""
+    try:
+        denoiser.save(model)
+    except NoSpace as error:
+        elsewhere = Path(tempfile.mkdtemp(prefix="noise2same-")) / model.name
+        try:
+            denoiser.save(elsewhere)
+        except InputError:
+            elsewhere.parent.rmdir()
+            raise error from None
+        raise NoSpace(f"{error} What was learned is in {elsewhere}; move it.") from None
 
 
 def _keep_good(denoiser: Denoiser, model: Path, checkpoint: Path) -> str:

@@ -6,6 +6,7 @@ While a block is predicted, another thread reads the next one and a third writes
 from __future__ import annotations
 
 import math
+import warnings
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -208,12 +209,14 @@ class Prediction:
                 task = todo[0]
                 if task.place not in own:
                     own = {task.place: self.measure(task.place)}
-                window = read(task, todo[1] if len(todo) > 1 else None)
                 try:
+                    window = read(task, todo[1] if len(todo) > 1 else None)
                     pixels, found = predict_window(self.network, window, own[task.place], self.finish)
                 except (RuntimeError, MemoryError) as error:
                     if not is_out_of_memory(error) or len(halved(task.block, self.grid.multiple)) == 1:
                         raise
+                    if halvings == 0:
+                        warnings.warn("Memory ran out: going on in smaller blocks, which takes longer.", stacklevel=1)
                     todo, halvings = self._halved(todo), halvings + 1
                     done *= 2  # as if those before had been halves too, so that the share that is done stays true
                     continue
