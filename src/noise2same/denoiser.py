@@ -303,6 +303,11 @@ class Denoiser:
                 load_pretrained(self.network)
         return plan, method, patches
 
+    def diagnose_again(self, images: list[io.Image]) -> None:
+        """Diagnose the noise of the images that it was trained on, as `fit` did; a file does not keep that."""
+        how = self.config.normalization if self.plan is None else self.plan.normalization.value
+        _, _, self.diagnosis = fingerprint(read_training_data(images, normalization=how), self.config)
+
     def _previewing(self, on_step: OnStep | None) -> OnStep | None:
         """A listener whose `state.preview(image)` denoises an image with the network as it is."""
         if on_step is None:

@@ -261,7 +261,6 @@ def run(
         One for each image. Of several images, one that cannot be denoised is a result with an `error`.
     """
     learns = denoiser.network is None and denoiser.method.trained
-    diagnosis = None
     opened: dict[Path, io.Image] = {}
     if learns:
         images = open_to_train(
@@ -272,8 +271,10 @@ def run(
         else:
             options: dict[str, Any] = {"plan": plan, "resume": resume, "log": log, "device": device}
             train(denoiser, images, model=keep, progress=progress, strict=not job.goes_on, listener=listener, **options)
-        diagnosis = denoiser.diagnosis if len(job.items) == 1 else None
         opened = {image.path: image for image in images if image.path is not None}
+    elif keep is not None and keep.exists() and len(job.items) == 1:
+        denoiser.diagnose_again([job.open(job.items[0], denoiser)])  # as it was when it was trained
+    diagnosis = denoiser.diagnosis if len(job.items) == 1 else None
     book = None if journal is None else Journal(journal, job.identity(denoiser))
     results = _find_done(job, book, resume, listener)
     for result in results.values():
@@ -352,6 +353,7 @@ def denoise_item(
     """Denoise and assess one image, and free its memory; `image` is the opened one, if it is open already."""
     began = time.monotonic()
     source = "" if item.path is None else source_of(item.path)
+    before = "" if item.output is None else source_of(item.output)
     assessment = None
     try:
         image = job.open(item if image is None else replace(item, source=image), denoiser)
@@ -359,11 +361,15 @@ def denoise_item(
         options |= {"output": item.output, "on_block": partial(listener.on_block, image), "diagnosis": diagnosis}
         done = denoiser.denoise_in_detail(image, **options)
         if job.verdict:
-            assessment = _assess(item, image, done, job.tta)
+            assessment = assess(image, done, job.tta)
             if item.report is not None:
                 report(item.report, assessment, denoiser)
     except NoSpace:
         raise
+    except KeyboardInterrupt:
+        if item.output is None or source_of(item.output) == before:
+            raise
+        raise KeyboardInterrupt(f"Interrupted while the result was judged; {item.output} is complete.") from None
     except InputError as error:
         if not job.goes_on:
             raise
@@ -383,15 +389,6 @@ def denoise_item(
         return result
     verdict = assessment.verdict
     return replace(result, assessment=assessment, verdict=verdict, word=verdict.word, facts=assessment.figures())
-
-
-def _assess(item: Item, image: io.Image, done: Denoised, tta: bool | None) -> Assessment:
-    """Judge a result; who stops that is told that the result is there."""
-    try:
-        return assess(image, done, tta)
-    except KeyboardInterrupt:
-        there = "" if item.output is None else f"; {item.output} is complete"
-        raise KeyboardInterrupt(f"Interrupted while the result was judged{there}.") from None
 
 
 def _find_done(job: Job, book: Journal | None, resume: bool, listener: Listener) -> dict[Item, Result]:
