@@ -54,6 +54,10 @@ class Job:
     """From 0, the input, to 1, the denoised image."""
     verdict: bool = True
     """Whether to assess each result."""
+    workers: int | None = None
+    """Processes on this machine that share an image."""
+    scheduler: str | None = None
+    """Dask scheduler whose workers share an image."""
 
     @property
     def images(self) -> list[io.Image]:
@@ -108,6 +112,8 @@ def check(
     tta: bool | None = None,
     strength: float = 1.0,
     verdict: bool = True,
+    workers: int | None = None,
+    scheduler: str | None = None,
     denoiser: Denoiser | None = None,
 ) -> Job:
     """Open all images, and see whether they can be denoised and written, before any work starts.
@@ -130,6 +136,8 @@ def check(
         From 0, the input, to 1, the denoised image.
     verdict : bool
         Assess each result, which reports need.
+    workers, scheduler : optional
+        As for `Denoiser.denoise`.
     denoiser : Denoiser, optional
         If it has a network already, whether the images fit that is checked too.
 
@@ -150,7 +158,7 @@ def check(
             source = sources.get(target.resolve(), image.path)
             io.check_output(target, [] if source is None else [source], image, wanted)
     pages = [None] * len(opened) if reports is None else reports
-    return Job(tuple(map(Item, opened, targets, pages)), dtype, tta, strength, verdict)
+    return Job(tuple(map(Item, opened, targets, pages)), dtype, tta, strength, verdict, workers, scheduler)
 
 
 def run(
@@ -175,7 +183,9 @@ def run(
         A trained one is used as it is. Otherwise it is trained first or, with minutes=0, takes the pretrained network.
     keep : path, optional
         Model file in which a trained network is kept until all results are written.
-    plan, resume, log, device, progress, listener
+    resume : bool
+        Go on where a run was stopped: in training or, if that was done, in denoising to a Zarr store.
+    plan, log, device, progress, listener
         As for `train`; `device` is where to denoise as well.
 
     Returns
@@ -188,6 +198,9 @@ def run(
     if learns and denoiser.config.minutes == 0:
         denoiser.use_pretrained(job.images, say=listener.say)
         learns = False
+    elif learns and resume and keep is not None and keep.exists() and not checkpoint_of(keep).exists():
+        vars(denoiser).update(vars(Denoiser.load(keep)))
+        listener.say(f"Not training: the stopped run had trained already, and kept the model in {keep}.")
     elif learns:
         options: dict[str, Any] = {"plan": plan, "resume": resume, "log": log, "device": device, "progress": progress}
         train(denoiser, job.images, model=keep, listener=listener, **options)
@@ -196,7 +209,7 @@ def run(
     results = []
     try:
         for item in job.items:
-            results.append(_denoise(item, job, denoiser, device, diagnosis, listener))
+            results.append(_denoise(item, job, denoiser, device, diagnosis, resume, listener))
             listener.on_result(results[-1])
     except BaseException:
         if learns and keep is not None:
@@ -208,13 +221,20 @@ def run(
 
 
 def _denoise(
-    item: Item, job: Job, denoiser: Denoiser, device: Device, diagnosis: Diagnosis | None, listener: Listener
+    item: Item,
+    job: Job,
+    denoiser: Denoiser,
+    device: Device,
+    diagnosis: Diagnosis | None,
+    resume: bool,
+    listener: Listener,
 ) -> Result:
     """Denoise and assess one image, and free its memory."""
     image, on_block = item.image, partial(listener.on_block, item.image)
     assessment = None
     try:
         options: dict[str, Any] = {"dtype": job.dtype, "tta": job.tta, "strength": job.strength, "device": device}
+        options |= {"workers": job.workers, "scheduler": job.scheduler, "resume": resume}
         done = denoiser.denoise_in_detail(image, output=item.output, on_block=on_block, diagnosis=diagnosis, **options)
         if job.verdict:
             assessment = assess(image, done, job.tta)

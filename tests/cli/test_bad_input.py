@@ -239,7 +239,6 @@ USAGE: list[tuple[str, Make, tuple[str, ...], tuple[str, ...]]] = [
     ("complex dtype", nothing, (*TO, "--dtype", "complex64", *M), ("'complex64' cannot hold", "uint16")),
     ("steps with a model", nothing, (*TO, "--steps", "3", *M), ("--steps is for training", "leave out one")),
     ("seed with a model", nothing, (*TO, "--seed", "0", *M), ("--seed is for training", "leave out one")),
-    ("resume with a model", nothing, (*TO, "--resume", *M), ("--resume is for training", "leave out one")),
     ("log without training", nothing, (*TO, "--minutes", "0", "--log", "l"), ("--minutes 0 trains", "--log")),
     ("steps of nlm", nothing, (*TO, "--method", "nlm", "--steps", "3"), ("--steps is for training", "nlm")),
     ("tta of nlm", nothing, (*TO, "--method", "nlm", "--tta"), ("nlm is not a network", "tta")),

@@ -8,7 +8,16 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from noise2same.cli._options import Axes, Inputs, Json, Report, RunOptions, TrainingOptions, expand_options
+from noise2same.cli._options import (
+    Axes,
+    ClusterOptions,
+    Inputs,
+    Json,
+    Report,
+    RunOptions,
+    TrainingOptions,
+    expand_options,
+)
 from noise2same.cli._terminal import DenoisingBar, print_json, tell, tell_verdict
 from noise2same.errors import InputError
 
@@ -47,6 +56,7 @@ def denoise(
     *,
     training: TrainingOptions,
     run: RunOptions,
+    cluster: ClusterOptions,
     as_json: Json = False,
 ) -> None:
     """Denoise images: train a network on them and apply it, or apply a trained one (--model).
@@ -65,6 +75,7 @@ def denoise(
     keep = outputs[0].with_name(f"{io.stem(outputs[0])}.unfinished.safetensors")
     with made_folder(outputs[0].parent), DenoisingBar(len(files)) as bar:
         options: dict[str, Any] = {"axes": axes, "dtype": dtype, "tta": tta, "strength": strength, "verdict": verdict}
+        options |= {"workers": cluster.workers, "scheduler": cluster.scheduler}
         job = pipeline.check(files, outputs, reports, denoiser=denoiser, **options)
         listener = pipeline.Listener(say=tell, on_block=bar, on_result=partial(_show, bar))
         options = {"plan": plan, "resume": run.resume, "log": run.log, "device": run.device, "progress": True}
@@ -83,15 +94,16 @@ def _denoiser(model: Path | None, training: TrainingOptions, run: RunOptions) ->
     """The trained model that is given, or the one to be trained, and its plan if it has one already."""
     from noise2same.denoiser import Denoiser
 
-    flags = [*training.flags(), *run.flags()]
+    flags = [*training.flags(), *(flag for flag in run.flags() if flag != "--resume")]  # which is for denoising too
     if model is not None:
         if flags:
             raise InputError(f"{flags[0]} is for training, but --model is trained already: leave out one of them.")
         return Denoiser.load(model.expanduser()), None
     plan = training.read_plan(run.plan)
     denoiser = Denoiser(training.config(plan))
-    if denoiser.config.minutes == 0 and run.flags():
-        raise InputError(f"--minutes 0 trains nothing, which {run.flags()[0]} is for: leave out one of them.")
+    unused = [flag for flag in flags if flag in ("--plan", "--log")]
+    if denoiser.config.minutes == 0 and unused:
+        raise InputError(f"--minutes 0 trains nothing, which {unused[0]} is for: leave out one of them.")
     unused = [flag for flag in flags if flag not in ("--method", "--sigma", "--set")]
     if not denoiser.method.trained and unused:
         raise InputError(f"{unused[0]} is for training, but {denoiser.method.name} is not trained: leave it out.")
