@@ -44,12 +44,13 @@ def read(path: Path) -> Image:
 
 
 def _no_image(path: Path, node: zarr.Group, attributes: dict[str, Any]) -> InputError:
-    wells = attributes.get("plate", {}).get("wells") or attributes.get("well", {}).get("images") or []
+    wells, fields = (attributes.get(kind, {}).get(name) for kind, name in (("plate", "wells"), ("well", "images")))
     if wells:
-        kind, inside = ("plate", "/0") if "plate" in attributes else ("well", "")
         return InputError(
-            f"{path} is a {kind} of {len(wells)}: name its images, such as {path}/{wells[0]['path']}{inside}."
+            f"{path} is a plate of {len(wells)} wells: name its images, such as {path}/{wells[0]['path']}/0."
         )
+    if fields:
+        return InputError(f"{path} is a well of {len(fields)} fields: name one, such as {path}/{fields[0]['path']}.")
     arrays = ", ".join(sorted(name for name, _ in node.arrays())) or "none"
     return InputError(f"{path} is a Zarr group without an OME-NGFF image; name one of its arrays ({arrays}) instead.")
 
