@@ -447,7 +447,9 @@ class Denoiser:
         if done.invalid:
             warnings.warn(f"{opened.name}: {done.invalid} NaN or infinite pixels were passed through.", stacklevel=3)
         if opened.others:
-            warnings.warn(f"{opened.name} holds {opened.others + 1} images; only the first was denoised.", stacklevel=3)
+            hint = f" Name the others, such as {opened.name}/1." if opened.details.get("collection") else ""
+            told = f"{opened.name} holds {opened.others + 1} images; only the first was denoised.{hint}"
+            warnings.warn(told, stacklevel=3)
         return Denoised(out if output is None else Path(output), tuple(done.input_share.tolist()), found)
 
     def report(

@@ -195,6 +195,9 @@ def test_killed_and_resumed(workers: tuple[Any, ...], film: Any, trained: Path, 
     store = output.with_name("out.ome.zarr.unfinished")
     with (store / "done.jsonl").open("ab") as file:
         file.write(b"[[[[20, 21]], [[0, 1")  # as if it were killed while it wrote
+    code, _, err = run("denoise", source, "-o", tmp_path / "other.zarr", *command[4:7])
+    assert code == 0 and f"{store} is left from another job that was stopped" in err
+    shutil.rmtree(tmp_path / "other.zarr")
     code, _, err = run(*command)
     assert code == 2 and str(store) in err and "--resume" in err and "delete it" in err and store.exists()
     files = {path: path.stat().st_mtime_ns for path in store.glob(f"{output.name}/0/c/[0-3]/*/*")}

@@ -77,6 +77,7 @@ def denoise(
         options: dict[str, Any] = {"axes": axes, "dtype": dtype, "tta": tta, "strength": strength, "verdict": verdict}
         options |= {"workers": cluster.workers, "scheduler": cluster.scheduler}
         job = pipeline.check(files, outputs, reports, denoiser=denoiser, **options)
+        _tell_left_overs(outputs)
         listener = pipeline.Listener(say=tell, on_block=bar, on_result=partial(_show, bar))
         options = {"plan": plan, "resume": run.resume, "log": run.log, "device": run.device, "progress": True}
         results = pipeline.run(job, denoiser, keep=keep, listener=listener, **options)
@@ -108,6 +109,17 @@ def _denoiser(model: Path | None, training: TrainingOptions, run: RunOptions) ->
     if not denoiser.method.trained and unused:
         raise InputError(f"{unused[0]} is for training, but {denoiser.method.name} is not trained: leave it out.")
     return denoiser, plan
+
+
+def _tell_left_overs(outputs: list[Path]) -> None:
+    """Name the unfinished stores of other jobs, which nobody may remember."""
+    from noise2same.prediction.job import folder_of, left_over
+
+    ours = {folder_of(output) for output in outputs}
+    for folder in {output.parent for output in outputs}:
+        for path in left_over(folder):
+            if path not in ours:
+                tell(f"{path} is left from another job that was stopped: resume that with --resume, or delete it.")
 
 
 def _show(bar: DenoisingBar, result: Result) -> None:

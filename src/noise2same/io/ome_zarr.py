@@ -27,6 +27,7 @@ def read(path: Path) -> Image:
     if isinstance(node, zarr.Array):
         return _read_plain(path, node)
     attributes, others = ngff.ome(node.attrs.asdict()), 0
+    outer = attributes
     if "bioformats2raw.layout" in attributes and "0" in node:  # a collection of images: take the first
         others = sum(name.isdigit() for name in node) - 1
         node = node["0"]
@@ -39,7 +40,7 @@ def read(path: Path) -> Image:
     first, dims = levels[0], levels[0].ndim
     axes = ngff.axes_of(multiscale, dims)
     details = {"ngff": ngff.version(attributes), "omero": attributes.get("omero"), "multiscale": multiscale}
-    details |= {"levels": [_storage(level) for level in levels]}
+    details |= {"levels": [_storage(level) for level in levels], "collection": "bioformats2raw.layout" in outer}
     return Image(Chunked(first, path), axes, *ngff.sizes_of(multiscale, axes, dims), path, details, others)
 
 

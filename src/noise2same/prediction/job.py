@@ -191,3 +191,14 @@ def _is_alive(pid: str) -> bool:
     except OSError:  # a process of another user
         return True
     return True
+
+
+def left_over(folder: Path) -> list[Path]:
+    """Unfinished stores in a folder that no living process of this machine works on."""
+    found = []
+    for path in sorted(folder.glob(f"*{SUFFIX}")):
+        lock = path / "lock"
+        pid, _, host = lock.read_text().partition(" ") if lock.is_file() else ("", "", "")
+        if (path / "job.json").is_file() and not (pid and (host != socket.gethostname() or _is_alive(pid))):
+            found.append(path)
+    return found
