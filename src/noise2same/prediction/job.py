@@ -128,7 +128,7 @@ def unfinished(output: Path, identity: Mapping[str, Any], *, resume: bool = Fals
     except Cancelled:
         raise
     except KeyboardInterrupt as error:
-        raise KeyboardInterrupt(f"{error or 'Interrupted.'}{_kept(job)}") from None
+        raise KeyboardInterrupt(f"{str(error) or 'Interrupted.'}{_kept(job)}") from None
 
 
 def _kept(job: Unfinished) -> str:
@@ -184,6 +184,8 @@ def _locked(folder: Path) -> Iterator[None]:
 
 
 def _is_alive(pid: str) -> bool:
+    if os.name == "nt":  # where a signal of 0 is Ctrl-C
+        return True
     try:
         os.kill(int(pid), 0)
     except (ProcessLookupError, ValueError, OverflowError):

@@ -19,6 +19,8 @@ Result = TypeVar("Result")
 
 AHEAD = 2
 """Items that are sent for each thread of a worker, so that none waits for the next."""
+FEWEST_AHEAD = 64
+"""Items that are sent however few threads there are: quick ones are handed out and collected in batches."""
 LOOK_SECONDS = 2.0
 """How often it is looked which workers there are."""
 ALONE_SECONDS = 30.0
@@ -58,7 +60,7 @@ def run_on(
         while True:
             if time.monotonic() > looked + LOOK_SECONDS:
                 threads, looked = _threads(client, fewest=1 if waiting else 0), time.monotonic()
-            fresh = list(islice(source, max(0, AHEAD * max(threads, 1) - len(waiting))))
+            fresh = list(islice(source, max(0, max(AHEAD * threads, FEWEST_AHEAD) - len(waiting))))
             if fresh:
                 futures = client.map(work, fresh, pure=False, retries=RETRIES)
                 waiting.update(zip(futures, fresh, strict=True))
