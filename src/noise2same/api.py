@@ -100,6 +100,8 @@ def denoise(
     output: str | os.PathLike[str] | None = None,
     dtype: str = "same",
     strength: float = 1.0,
+    workers: int | None = None,
+    scheduler: str | None = None,
     device: Device = None,
     progress: bool = True,
     **options: Any,
@@ -123,6 +125,8 @@ def denoise(
         "same" as the input, or the name of another, such as "float32".
     strength : float
         From 0, the input, to 1, the denoised image.
+    workers, scheduler
+        Who shares the prediction of a large file, as for `Denoiser.denoise`.
     device, progress, **options
         As for `train`.
 
@@ -143,6 +147,7 @@ def denoise(
     if len(images) > 1:
         raise InputError(f"There are {len(images)} images: denoise them one by one, or train on them first.")
     model = Denoiser(Config.of(**options))
-    job = pipeline.check(images, [output], dtype=dtype, strength=strength, verdict=False)
+    who: dict[str, Any] = {"workers": workers, "scheduler": scheduler}
+    job = pipeline.check(images, [output], dtype=dtype, strength=strength, verdict=False, **who)
     (result,) = pipeline.run(job, model, device=device, progress=progress)
     return result.denoised

@@ -13,10 +13,10 @@ import os
 import tempfile
 import time
 import warnings
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, field, replace
-from functools import partial
+from functools import lru_cache, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -27,7 +27,7 @@ from noise2same.config import Config
 from noise2same.denoiser import Denoised, Denoiser, Device
 from noise2same.device import is_out_of_memory
 from noise2same.errors import Diverged, InputError, NoSpace
-from noise2same.files import claim
+from noise2same.files import PREFIX, claim
 from noise2same.journal import Journal, source_of
 from noise2same.plan import TRAINING_FILES, Plan
 
@@ -62,6 +62,12 @@ class Item:
         """Its file, if it has one."""
         return self.source if isinstance(self.source, Path) else self.source.path
 
+    def sent(self) -> Item:
+        """The same for another process, which may be in another folder."""
+        if self.path is None or self.output is None:
+            raise InputError("Workers open and write images themselves: give names of files, not arrays.")
+        return Item(self.path.absolute(), self.output.absolute(), self.report and self.report.absolute())
+
 
 @dataclass(frozen=True)
 class Job:
@@ -80,6 +86,10 @@ class Job:
     """Whether to assess each result."""
     strict: bool = False
     """Whether the first image that cannot be denoised ends the job."""
+    workers: int | None = None
+    """Processes on this machine that share the work: one image, or an image each of several."""
+    scheduler: str | None = None
+    """Dask scheduler whose workers do."""
 
     @property
     def goes_on(self) -> bool:
@@ -103,7 +113,7 @@ class Job:
     def identity(self, denoiser: Denoiser) -> str:
         """What stands for the model and the settings of the results."""
         settings = {name: getattr(self, name) for name in ("axes", "dtype", "tta", "strength")}
-        told = json.dumps(settings | {"model": denoiser.identity()}, sort_keys=True)
+        told = json.dumps(settings | {"model": denoiser.digest()}, sort_keys=True)
         return hashlib.sha256(told.encode()).hexdigest()[:32]
 
 
@@ -171,6 +181,8 @@ def check(
     strength: float = 1.0,
     verdict: bool = True,
     strict: bool = False,
+    workers: int | None = None,
+    scheduler: str | None = None,
     denoiser: Denoiser | None = None,
 ) -> Job:
     """See whether images can be denoised and results written, before any work starts.
@@ -198,6 +210,8 @@ def check(
         Assess each result, which reports need.
     strict : bool
         End with the first image that cannot be denoised; otherwise it is named, and the others are done.
+    workers, scheduler : optional
+        As for `Denoiser.denoise`.
     denoiser : Denoiser, optional
         If it has a network already, whether an opened image fits that is checked too.
 
@@ -214,7 +228,7 @@ def check(
     wanted = None if dtype == "same" else io.dtype_of(dtype)
     pages = [None] * len(sources) if reports is None else reports
     items = tuple(Item(*one) for one in zip(sources, targets, pages, strict=True))
-    job = Job(items, axes, dtype, tta, strength, verdict, strict)
+    job = Job(items, axes, dtype, tta, strength, verdict, strict, workers, scheduler)
     known = {item.path.resolve(): item.path for item in job.items if item.path is not None}
     for item in job.items:
         if item.output is not None:
@@ -252,6 +266,8 @@ def run(
         Folder of the results, where what is done is noted (`journal.Journal`).
     resume : bool
         Go on from a training that was stopped, and leave out images whose results are there by this job.
+    resume : bool
+        Go on where a run was stopped: in training or, if that was done, in denoising to a Zarr store.
     plan, log, device, progress, listener
         As for `train`; `device` is where to denoise as well.
 
@@ -280,12 +296,21 @@ def run(
     for result in results.values():
         listener.on_result(result)
     todo = [item for item in job.items if item not in results]
+
+    def take(result: Result) -> None:
+        if book is not None:
+            _note(book, result)
+        results[result.item] = result if len(job.items) == 1 else replace(result, assessment=None)
+        listener.on_result(result)
+
     try:
-        for result in _denoise_each(job, todo, denoiser, opened, device, diagnosis, listener):
-            if book is not None:
-                _note(book, result)
-            results[result.item] = result if len(job.items) == 1 else replace(result, assessment=None)
-            listener.on_result(result)
+        if todo and len(job.items) > 1 and (job.workers or job.scheduler):
+            denoise_on_workers(job, todo, denoiser, device, take)
+        else:
+            for item in todo:
+                image = None if item.path is None else opened.pop(item.path, None)
+                ways: dict[str, Any] = {"diagnosis": diagnosis, "resume": resume, "listener": listener}
+                take(denoise_item(item, job, denoiser, device, image=image, **ways))
     except BaseException as error:
         kept = keep if keep is not None and keep.exists() else None
         done = sum(not result.error for result in results.values())
@@ -326,19 +351,52 @@ def _leaving_out(listener: Listener) -> Callable[[InputError], None]:
     return lambda error: listener.say(f"{error} It is left out of training.")
 
 
-def _denoise_each(
-    job: Job,
-    items: Sequence[Item],
-    denoiser: Denoiser,
-    opened: dict[Path, io.Image],
-    device: Device,
-    diagnosis: Diagnosis | None,
-    listener: Listener,
-) -> Iterator[Result]:
-    """Denoise images one after the other."""
-    for item in items:
-        image = None if item.path is None else opened.pop(item.path, None)
-        yield denoise_item(item, job, denoiser, device, diagnosis, listener, image)
+def denoise_on_workers(
+    job: Job, items: Sequence[Item], denoiser: Denoiser, device: Device, take: Callable[[Result], None]
+) -> None:
+    """Denoise images on Dask workers, one each at a time; `take` gets each result as it is there.
+
+    The model goes to each worker once, by a file beside the results.
+    """
+    from noise2same.prediction.cluster import connect
+    from noise2same.prediction.workers import run_on
+
+    alone = replace(job, items=job.items[:2], workers=None, scheduler=None)  # two: a fault of one does not end the rest
+    sent = {item.sent(): item for item in items}
+    folder = next((item.output.parent for item in items if item.output is not None), None)
+
+    def on_done(found: list[tuple[Item, Result]]) -> None:
+        for item, result in found:
+            for told in result.warnings:
+                warnings.warn(told, stacklevel=1)
+            take(replace(result, item=sent[item]))
+            if result.error and job.strict:
+                raise InputError(result.error)
+
+    with (
+        connect(job.workers, job.scheduler) as client,
+        tempfile.TemporaryDirectory(dir=folder, prefix=PREFIX) as shared,
+    ):
+        model = None
+        if denoiser.network is not None:
+            model = denoiser.save(Path(shared).absolute() / "model.safetensors")
+        run_on(client, partial(denoise_in_worker, alone, model, denoiser.config, device), sent, on_done)
+
+
+@lru_cache(maxsize=1)
+def _load_once(model: Path, method: Any) -> Denoiser:
+    return Denoiser.load(model, method=method)
+
+
+def denoise_in_worker(job: Job, model: Path | None, config: Config, device: Device, item: Item) -> Result:
+    """As `denoise_item`, in another process. An error that no other image would be spared is raised."""
+    method: Any = config.method if isinstance(config.method, type) else None
+    denoiser = Denoiser(config) if model is None else _load_once(model, method)
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always", UserWarning)
+        result = denoise_item(item, job, denoiser, device)
+    ours = tuple(str(one.message) for one in caught if "noise2same" in one.filename)
+    return replace(result, assessment=None, warnings=ours)
 
 
 def denoise_item(
@@ -346,7 +404,9 @@ def denoise_item(
     job: Job,
     denoiser: Denoiser,
     device: Device = None,
+    *,
     diagnosis: Diagnosis | None = None,
+    resume: bool = False,
     listener: Listener = SILENT,
     image: io.Image | None = None,
 ) -> Result:
@@ -359,6 +419,7 @@ def denoise_item(
         image = job.open(item if image is None else replace(item, source=image), denoiser)
         options: dict[str, Any] = {"dtype": job.dtype, "tta": job.tta, "strength": job.strength, "device": device}
         options |= {"output": item.output, "on_block": partial(listener.on_block, image), "diagnosis": diagnosis}
+        options |= {"workers": job.workers, "scheduler": job.scheduler, "resume": resume}
         done = denoiser.denoise_in_detail(image, **options)
         if job.verdict:
             assessment = assess(image, done, job.tta)

@@ -279,7 +279,7 @@ def test_ctrl_c_while_denoising_leaves_no_partial_file(
     def stopped(*_: Any, **__: Any) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("noise2same.denoiser.predict", stopped)
+    monkeypatch.setattr("noise2same.denoiser.Prediction.run", stopped)
     assert run("denoise", "in.npy", "-o", "new/out.npy", "-m", trained)[0] == 130
     assert os.listdir() == ["in.npy"]
     code, _, err = run("denoise", "in.npy", "-o", "new/out.npy", *TINY)

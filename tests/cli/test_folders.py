@@ -9,6 +9,7 @@ import signal
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -239,3 +240,30 @@ def test_a_stopped_job_says_how_to_go_on(run: Run, number: signal.Signals) -> No
     done = len([name for name in os.listdir("out") if name.endswith(".npy")])
     assert f"{done} of 12 images are done." in said and 0 < done < 12
     assert lines(run(*job, "--resume")[1])[1]["skipped"] == done
+
+
+@pytest.mark.parametrize("where", ["workers", "scheduler"])
+def test_workers_make_the_same_results(run: Run, where: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip("distributed")
+    names = folder(6)
+    nan = noisy(7).astype(np.float32)
+    nan[3, 3] = np.nan
+    np.save(f"in/{names[4]}", nan)
+    Path("in", names[2]).write_bytes(b"no image")
+    job = ("denoise", "in", "-m", "m.safetensors", "--json", "--report", "pages")
+    assert run(*job, "-o", "one")[0] == 1
+    monkeypatch.syspath_prepend(str(Path(__file__).parents[1] / "prediction"))
+    from dask_processes import scheduler_with
+
+    with scheduler_with(2) if where == "scheduler" else nullcontext(("2", [])) as (given, _):
+        code, out, err = run(*job, "-o", "many", f"--{where}", given)
+        files, summary = lines(out)
+        assert code == 1 and (summary["done"], summary["failed"]) == (5, 1), err
+        assert {line["input"] for line in files} == {f"in/{name}" for name in names}
+        assert f"{names[4]}: 1 NaN or infinite pixels were passed through" in err and "1 failed" in err
+        np.save(f"in/{names[2]}", noisy(2))
+        assert lines(run(*job, "-o", "many", f"--{where}", given, "--resume")[1])[1]["skipped"] == 5
+    assert run(*job, "-o", "one", "--resume")[0] == 0
+    for name in names:
+        assert Path("one", name).read_bytes() == Path("many", name).read_bytes()
+    assert sorted(os.listdir("many")) == [".noise2same.jsonl", *names]

@@ -39,7 +39,7 @@ def test_a_scheduler_that_does_not_answer(monkeypatch: pytest.MonkeyPatch) -> No
 
 
 def test_a_scheduler_without_workers(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("noise2same.prediction.cluster.ANSWER_SECONDS", 5)
+    monkeypatch.setattr("noise2same.prediction.cluster.ANSWER_SECONDS", 3)
     with (
         scheduler_with(0) as (address, _),
         pytest.raises(InputError, match="has no workers"),

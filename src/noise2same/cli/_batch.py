@@ -20,8 +20,14 @@ MOST_NAMED = 20
 
 
 def warn_of_leftovers(outputs: Sequence[Path]) -> None:
-    """Name what killed runs have left in the folders of the outputs, but for what this run replaces itself."""
-    own = {temporary_name(output) for output in outputs}
+    """Name what killed runs have left in the folders of the outputs, but for what this run replaces or resumes."""
+    from noise2same.prediction.job import folder_of, left_over
+
+    own = {name(output) for output in outputs for name in (temporary_name, folder_of)}
+    for folder in sorted({output.parent for output in outputs}):
+        for path in left_over(folder):
+            if path not in own:
+                tell(f"{path} is left from another job that was stopped: resume that with --resume, or delete it.")
     for folder in sorted({output.parent for output in outputs}):
         found = [path for path in left_behind(folder) if path not in own]
         if found:

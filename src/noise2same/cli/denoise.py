@@ -81,6 +81,7 @@ def denoise(
         denoiser = pipeline.load_unfinished(keep, denoiser.config) or denoiser
     with made_folder(outputs[0].parent), DenoisingBar(len(files)) as bar:
         options: dict[str, Any] = {"axes": axes, "dtype": dtype, "tta": tta, "strength": strength, "verdict": verdict}
+        options |= {"workers": cluster.workers, "scheduler": cluster.scheduler}
         job = pipeline.check(files, outputs, reports, denoiser=denoiser, strict=batch.strict, **options)
         warn_of_leftovers(outputs)
         shown = Shown(len(files), bar, batch, as_json=as_json)
@@ -101,15 +102,16 @@ def _denoiser(model: Path | None, training: TrainingOptions, run: RunOptions) ->
     """The trained model that is given, or the one to be trained, and its plan if it has one already."""
     from noise2same.denoiser import Denoiser
 
-    flags = [*training.flags(), *run.flags()]
+    flags = [*training.flags(), *(flag for flag in run.flags() if flag != "--resume")]  # which is for denoising too
     if model is not None:
         if flags:
             raise InputError(f"{flags[0]} is for training, but --model is trained already: leave out one of them.")
         return Denoiser.load(model.expanduser()), None
     plan = training.read_plan(run.plan)
     denoiser = Denoiser(training.config(plan))
-    if denoiser.config.minutes == 0 and run.flags():
-        raise InputError(f"--minutes 0 trains nothing, which {run.flags()[0]} is for: leave out one of them.")
+    unused = [flag for flag in flags if flag in ("--plan", "--log")]
+    if denoiser.config.minutes == 0 and unused:
+        raise InputError(f"--minutes 0 trains nothing, which {unused[0]} is for: leave out one of them.")
     unused = [flag for flag in flags if flag not in ("--method", "--sigma", "--set")]
     if not denoiser.method.trained and unused:
         raise InputError(f"{unused[0]} is for training, but {denoiser.method.name} is not trained: leave it out.")

@@ -37,12 +37,14 @@ __all__ = [
     "dtype_of",
     "find",
     "frame_name",
+    "is_store",
     "list_images",
     "open_images",
     "open_pairs",
     "output_name",
     "pair",
     "read",
+    "state_of",
     "stem",
     "supported",
     "wrap",
@@ -183,6 +185,21 @@ def create(path: str | os.PathLike[str], like: Image, dtype: Any = None) -> Iter
     check_place(path)
     with replacing(path) as temporary, file_format.create(temporary, like, kind) as out:
         yield out
+
+
+def is_store(path: str | os.PathLike[str]) -> bool:
+    """Whether what is written to a name is a Zarr store, of which several processes can write the chunks."""
+    return formats.suffix_of(Path(path)).lower() == ".zarr" or formats.is_zarr(Path(path))
+
+
+def state_of(image: Image) -> list[Any]:
+    """What tells an image of a file from another, and from what the file was before: name, kind, size and time."""
+    if image.path is None:
+        return ["an array", image.axes, list(image.shape), str(image.dtype)]
+    path = image.path.resolve()
+    names = [path] if path.is_file() else [path / name for name in ("zarr.json", ".zarray", ".zattrs", ".zgroup")]
+    states = [(at.stat().st_size, at.stat().st_mtime_ns) for at in names if at.is_file()]
+    return [str(path), image.axes, list(image.shape), str(image.dtype), states]
 
 
 def write_grid(out: Sliceable) -> tuple[int, ...] | None:

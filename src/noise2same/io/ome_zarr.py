@@ -27,6 +27,7 @@ def read(path: Path) -> Image:
     if isinstance(node, zarr.Array):
         return _read_plain(path, node)
     attributes, others = ngff.ome(node.attrs.asdict()), 0
+    outer = attributes
     if "bioformats2raw.layout" in attributes and "0" in node:  # a collection of images: take the first
         others = sum(name.isdigit() for name in node) - 1
         node = node["0"]
@@ -39,17 +40,18 @@ def read(path: Path) -> Image:
     first, dims = levels[0], levels[0].ndim
     axes = ngff.axes_of(multiscale, dims)
     details = {"ngff": ngff.version(attributes), "omero": attributes.get("omero"), "multiscale": multiscale}
-    details |= {"levels": [_storage(level) for level in levels]}
+    details |= {"levels": [_storage(level) for level in levels], "collection": "bioformats2raw.layout" in outer}
     return Image(Chunked(first, path), axes, *ngff.sizes_of(multiscale, axes, dims), path, details, others)
 
 
 def _no_image(path: Path, node: zarr.Group, attributes: dict[str, Any]) -> InputError:
-    wells = attributes.get("plate", {}).get("wells") or attributes.get("well", {}).get("images") or []
+    wells, fields = (attributes.get(kind, {}).get(name) for kind, name in (("plate", "wells"), ("well", "images")))
     if wells:
-        kind, inside = ("plate", "/0") if "plate" in attributes else ("well", "")
         return InputError(
-            f"{path} is a {kind} of {len(wells)}: name its images, such as {path}/{wells[0]['path']}{inside}."
+            f"{path} is a plate of {len(wells)} wells: name its images, such as {path}/{wells[0]['path']}/0."
         )
+    if fields:
+        return InputError(f"{path} is a well of {len(fields)} fields: name one, such as {path}/{fields[0]['path']}.")
     arrays = ", ".join(sorted(name for name, _ in node.arrays())) or "none"
     return InputError(f"{path} is a Zarr group without an OME-NGFF image; name one of its arrays ({arrays}) instead.")
 

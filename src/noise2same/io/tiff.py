@@ -155,7 +155,7 @@ def _check_complete(path: Path, tif: tifffile.TiffFile, series: tifffile.TiffPag
             raise InputError(f"{path} is incomplete: planes are missing, or are in other files that are not there.")
         ends = [start + count for start, count in zip(page.dataoffsets, page.databytecounts, strict=True)]
         if max(ends, default=0) > page.parent.filehandle.size:
-            raise _truncated(page.parent.filehandle.path)
+            raise _truncated(path if page.parent is tif else page.parent.filehandle.path)
         elsewhere |= page.parent is not tif
     if series.dataoffset is None:
         return None

@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import cached_property
 from itertools import product
 from typing import Any, NamedTuple
 
@@ -30,7 +31,7 @@ from noise2same.prediction import flux
 from noise2same.prediction.blend import Blend
 from noise2same.prediction.blocks import UNKNOWN_VALUES, Grid, Part, Region, chunks_of, halved, places_of, sample_axes
 
-REGION_MEMORY = 2**27
+REGION_MEMORY = 2**25
 """Bytes of a part, which is gathered before it is written, or else of one chunk. Two parts are held at a time."""
 FEWEST_PARTS = 64
 """An image has so many parts, if it has so many blocks: for workers to share, and to be kept when a job is stopped."""
@@ -138,8 +139,9 @@ class Prediction:
         self.unit = chunks_of(out, axes) or self.grid.multiple
         self.channels = ax.channels(axes, tuple(out.shape))
         most = (memory or BLOCK_MEMORY[len(size)]) // (4 * getattr(network, "values_per_pixel", UNKNOWN_VALUES))
-        cuts = ((region, self.grid.split(region, most, longest=block)) for region in self._regions(most))
-        self.blocks = {tuple((cut.start, cut.stop) for cut in region): blocks for region, blocks in cuts}
+        self.most, self.longest = most, block
+        self.regions = [tuple((cut.start, cut.stop) for cut in region) for region in self._regions(most)]
+        self._cuts: dict[Any, list[Region]] = {}
 
     def _regions(self, most: int) -> list[Region]:
         """Regions that are gathered and written at once: one block, or more where memory and fair shares permit it."""
@@ -152,17 +154,30 @@ class Prediction:
     def parts(self) -> Iterator[Part]:
         """All parts, in order."""
         for place in places_of(self.out, self.axes):
-            for region in self.blocks:
+            for region in self.regions:
                 yield Part(place, region)
+
+    def blocks(self, part: Part) -> list[Region]:
+        """The blocks of the region of a part. Regions that are alike to the network are cut once."""
+        grid, starts = self.grid, [start for start, _ in part.region]
+        around = zip(part.region, grid.size, grid.reach, grid.multiple, strict=True)
+        alike = tuple(
+            (stop - start, start % step, min(start, reach + step), min(size - stop, reach + step))
+            for (start, stop), size, reach, step in around
+        )
+        if alike not in self._cuts:
+            cut = grid.split(part.where, self.most, longest=self.longest)
+            self._cuts[alike] = [_shifted(block, [-start for start in starts]) for block in cut]
+        return [_shifted(block, starts) for block in self._cuts[alike]]
 
     def blocks_of(self, part: Part) -> int:
         """Number of blocks of a part."""
-        return len(part.samples) * len(self.blocks[part.region])
+        return len(part.samples) * len(self.blocks(part))
 
-    @property
+    @cached_property
     def total(self) -> int:
         """Number of all blocks."""
-        return len(ax.samples(self.out, self.axes)) * sum(map(len, self.blocks.values()))
+        return len(ax.samples(self.out, self.axes)) * sum(len(self.blocks(Part((), region))) for region in self.regions)
 
     def measure(self, place: tuple[int, ...]) -> Normalization:
         """The statistics that one image is normalized with, which is read for it if they are not known."""
@@ -230,7 +245,7 @@ class Prediction:
     def _tasks(self, parts: Iterable[Part]) -> Iterator[list[Task]]:
         """The blocks of each part."""
         for part in parts:
-            blocks = self.blocks[part.region]
+            blocks = self.blocks(part)
             yield [Task(part, place, self._sample(place), block) for place in part.samples for block in blocks]
 
     def _halved(self, tasks: Iterable[Task]) -> deque[Task]:
@@ -404,6 +419,10 @@ def read_window(source: ax.Sample, grid: Grid, region: Region) -> Window:
 
 def _within(region: Region, size: Sequence[int]) -> Region:
     return tuple(slice(part.start, min(part.stop, length)) for part, length in zip(region, size, strict=True))
+
+
+def _shifted(region: Region, by: Sequence[int]) -> Region:
+    return tuple(slice(part.start + shift, part.stop + shift) for part, shift in zip(region, by, strict=True))
 
 
 def _relative(region: Region, window: Region) -> Region:
