@@ -6,7 +6,7 @@ import os
 from collections.abc import Sequence
 from typing import Any
 
-from noise2same import io, methods, pipeline
+from noise2same import io, pipeline
 from noise2same.config import Config
 from noise2same.data.training_data import read_training_data
 from noise2same.denoiser import Denoiser, Device
@@ -39,9 +39,7 @@ def plan(
     100
     """
     config = Config.of(**options)
-    methods.check_target(config, given=target is not None)
-    opened = io.open_images(images, axes)
-    targets = None if target is None else io.open_pairs(opened, target, axes)
+    opened, targets = Denoiser(config).open_to_train(images, axes, target)
     found, *_ = fingerprint(read_training_data(opened, targets, normalization=config.normalization), config)
     return make_plan(found, config)
 
@@ -102,6 +100,8 @@ def denoise(
     output: str | os.PathLike[str] | None = None,
     dtype: str = "same",
     strength: float = 1.0,
+    workers: int | None = None,
+    scheduler: str | None = None,
     device: Device = None,
     progress: bool = True,
     **options: Any,
@@ -125,6 +125,8 @@ def denoise(
         "same" as the input, or the name of another, such as "float32".
     strength : float
         From 0, the input, to 1, the denoised image.
+    workers, scheduler
+        Who shares the prediction of a large file, as for `Denoiser.denoise`.
     device, progress, **options
         As for `train`.
 
@@ -145,6 +147,7 @@ def denoise(
     if len(images) > 1:
         raise InputError(f"There are {len(images)} images: denoise them one by one, or train on them first.")
     model = Denoiser(Config.of(**options))
-    job = pipeline.check(images, [output], dtype=dtype, strength=strength, verdict=False)
+    who: dict[str, Any] = {"workers": workers, "scheduler": scheduler}
+    job = pipeline.check(images, [output], dtype=dtype, strength=strength, verdict=False, **who)
     (result,) = pipeline.run(job, model, device=device, progress=progress)
     return result.denoised
