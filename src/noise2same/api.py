@@ -6,7 +6,7 @@ import os
 from collections.abc import Sequence
 from typing import Any
 
-from noise2same import io, methods, pipeline
+from noise2same import io, pipeline
 from noise2same.config import Config
 from noise2same.data.training_data import read_training_data
 from noise2same.denoiser import Denoiser, Device
@@ -39,9 +39,7 @@ def plan(
     100
     """
     config = Config.of(**options)
-    methods.check_target(config, given=target is not None)
-    opened = io.open_images(images, axes)
-    targets = None if target is None else io.open_pairs(opened, target, axes)
+    opened, targets = Denoiser(config).open_to_train(images, axes, target)
     found, *_ = fingerprint(read_training_data(opened, targets, normalization=config.normalization), config)
     return make_plan(found, config)
 

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import dataclasses
+import hashlib
+import json
 import math
 import os
 import warnings
@@ -22,7 +24,7 @@ from noise2same.data import axes as ax
 from noise2same.data.channels import shared_structure
 from noise2same.data.normalize import Normalization
 from noise2same.data.patches import Patches
-from noise2same.data.sampling import read_boxes
+from noise2same.data.sampling import open_spread, read_boxes
 from noise2same.data.training_data import MAX_VALUES, read_training_data
 from noise2same.device import describe, pick
 from noise2same.errors import Diverged, InputError
@@ -35,6 +37,7 @@ from noise2same.noise.diagnose import Diagnosis, diagnose
 from noise2same.plan import (
     FEATURES,
     FEATURES_PICTURE,
+    TRAINING_FILES,
     TTA_PIXELS,
     Channels,
     Plan,
@@ -156,6 +159,7 @@ class Denoiser:
         say: Callable[[str], None] = lambda line: None,
         on_step: OnStep | None = None,
         on_point: Callable[[Denoiser], dict[str, float]] | None = None,
+        on_unreadable: Callable[[InputError], None] | None = None,
     ) -> Denoiser:
         """Train on noisy images and return self.
 
@@ -187,6 +191,8 @@ class Denoiser:
         on_point : callable, optional
             Given a denoiser as trained so far, fifty times in the run; the figures it returns join the history in
             `summary`.
+        on_unreadable : callable, optional
+            Given the error of each image that cannot be read, which is then left out; without it, the error is raised.
         """
         if plan is not None:
             self.config = plan.config
@@ -199,13 +205,11 @@ class Denoiser:
         from noise2same.training.progress import ProgressBar
         from noise2same.training.state import to_all
 
-        methods.check_target(self.config, given=target is not None)
-        opened = io.open_images(images, axes)
-        targets = None if target is None else io.open_pairs(opened, target, axes)
+        opened, targets = self.open_to_train(images, axes, target, on_unreadable=on_unreadable)
         before = self.normalization
         self._adopt(opened, resume)
         further = self.network is not None
-        plan, method, patches = self._plan_training(opened, targets, plan)
+        plan, method, patches = self._plan_training(opened, targets, plan, on_unreadable)
         where = pick(device)
         recipe = plan.recipe(count_workers())
         for line in plan.lines(describe(where)):
@@ -253,8 +257,29 @@ class Denoiser:
             )
         return self
 
+    def open_to_train(
+        self,
+        images: Input | Sequence[Input],
+        axes: str | None = None,
+        target: Input | Sequence[Input] | None = None,
+        *,
+        fallback: str | None = None,
+        on_unreadable: Callable[[InputError], None] | None = None,
+    ) -> tuple[list[io.Image], list[io.Image] | None]:
+        """Open what `fit` would train on: an evenly spread choice of many files, and with targets all pairs."""
+        methods.check_target(self.config, given=target is not None)
+        if target is not None:
+            opened = io.open_images(images, axes, fallback=fallback)
+            return opened, io.open_pairs(opened, target, axes)
+        options: dict[str, Any] = {"most": TRAINING_FILES, "seed": self.config.seed, "on_unreadable": on_unreadable}
+        return open_spread(images, axes, fallback=fallback, **options), None
+
     def _plan_training(
-        self, images: list[io.Image], targets: list[io.Image] | None, plan: Plan | None
+        self,
+        images: list[io.Image],
+        targets: list[io.Image] | None,
+        plan: Plan | None,
+        on_unreadable: Callable[[InputError], None] | None,
     ) -> tuple[Plan, Method, Patches]:
         """Read the images, make a plan for them unless one is given, and make what it asks for."""
         trained: Channels | None = None
@@ -263,7 +288,7 @@ class Denoiser:
             features = self._architecture().features
             self.config = self.config.model_copy(update={"features": features})  # it keeps its network
         how = self.config.normalization if plan is None else plan.normalization.value
-        data = read_training_data(images, targets, normalization=how)
+        data = read_training_data(images, targets, normalization=how, on_unreadable=on_unreadable)
         found, strengths, self.diagnosis = fingerprint(data, self.config)
         plan = make_plan(found, self.config, trained=trained) if plan is None else plan
         plan.check_fits(found, trained)
@@ -311,7 +336,7 @@ class Denoiser:
             if getattr(self.config, name) != getattr(default, name):
                 culprit = next(iter(self.config.method_settings), name) if name == "method_settings" else name
                 raise InputError(f"minutes=0 trains nothing, which {culprit} is for: leave one of them out.")
-        opened = io.open_images(images, axes)
+        opened = open_spread(images, axes, most=TRAINING_FILES, seed=self.config.seed)
         self._adopt(opened, resume=False)
         channels = self._choose_channels(opened)
         features = self.config.features or FEATURES_PICTURE
@@ -424,6 +449,7 @@ class Denoiser:
         with sink as out:
             found = self.tuned_to(opened, device, diagnosis) if tuned is None else tuned
             done = self._predict(opened, out, tta, strength, on_block, found)
+            opened.check_unchanged()
         if done.invalid:
             warnings.warn(f"{opened.name}: {done.invalid} NaN or infinite pixels were passed through.", stacklevel=3)
         if opened.others:
@@ -475,16 +501,27 @@ class Denoiser:
         if self.network is None:
             raise InputError("This denoiser is not trained yet: there is nothing to save.")
         path = Path(path)
-        header = {
+        write_model(path, self._header() | {"summary": self.summary}, self.network.state_dict())
+        return path
+
+    def _header(self) -> dict[str, Any]:
+        """All that decides its results but the weights, as JSON holds it."""
+        return {
             "config": self.config.model_dump(mode="json"),
             "plan": None if self.plan is None else self.plan.model_dump(mode="json"),
             "axes": self.axes,
             "channels": self.channels,
             "normalization": dataclasses.asdict(self.normalization),
-            "summary": self.summary,
         }
-        write_model(path, header, self.network.state_dict())
-        return path
+
+    def identity(self) -> str:
+        """A hash of all that decides its results; the same after it was saved and loaded."""
+        found = hashlib.sha256(json.dumps(self._header(), sort_keys=True).encode())
+        weights = {} if self.network is None else self.network.state_dict()
+        for name, value in sorted(weights.items()):
+            found.update(f"{name} {tuple(value.shape)} {value.dtype}".encode())
+            found.update(value.detach().cpu().contiguous().numpy().tobytes())
+        return found.hexdigest()
 
     @classmethod
     def load(cls, path: str | os.PathLike[str], *, method: type[Method] | None = None) -> Denoiser:

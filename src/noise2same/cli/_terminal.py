@@ -60,14 +60,23 @@ class DenoisingBar:
         self._progress.start()
         self._progress.update(self._task, completed=self._done + done / total, description=f"Denoising {count}{name}")
 
-    def next(self) -> None:
-        """Go on to the next image."""
+    def next(self) -> str:
+        """Go on to the next image; which one this was, such as "12 of 200: ", if there are several."""
         self._done += 1
+        self._progress.update(self._task, completed=self._done)
+        return f"{self._done} of {self._images}: " if self._images > 1 else ""
 
 
 def tell(text: str, label: str = "", style: str = "") -> None:
     """Write a line to stderr, as it is: what is in brackets in the name of a file is not markup."""
     console.print(Text.assemble((label, style), text))
+
+
+def tell_error(text: str) -> None:
+    """Write a line to stderr that --quiet does not silence."""
+    before, console.quiet = console.quiet, False
+    tell(text, "Error: ", "red")
+    console.quiet = before
 
 
 def tell_verdict(verdict: Verdict) -> None:
@@ -94,8 +103,11 @@ def print_plan(plan: Plan, title: str | None = None) -> None:
     stdout().print(table)
 
 
-def print_json(value: Any) -> None:
-    """Write JSON to stdout; numbers it cannot hold (the PSNR of equal images is infinite) become null."""
+def print_json(value: Any, *, line: bool = False) -> None:
+    """Write JSON to stdout, in one line at once or indented.
+
+    Numbers it cannot hold (the PSNR of equal images is infinite) become null.
+    """
 
     def plain(item: Any) -> Any:
         if isinstance(item, dict):
@@ -104,11 +116,10 @@ def print_json(value: Any) -> None:
             return [plain(inner) for inner in item]
         return None if isinstance(item, float) and not math.isfinite(item) else item
 
-    print(json.dumps(plain(value), indent=2, allow_nan=False))
+    print(json.dumps(plain(value), indent=None if line else 2, allow_nan=False), flush=line)
 
 
 def fail(message: str) -> NoReturn:
     """Say what is wrong and exit."""
-    console.quiet = False
-    tell(message, "Error: ", "red")
+    tell_error(message)
     sys.exit(2)

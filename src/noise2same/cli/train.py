@@ -63,9 +63,15 @@ def train(
         if plan is not None:
             raise InputError(f"{model} is finished, and a plan starts a new run: leave out --plan or --resume.")
         denoiser = pipeline.load_to_resume(model, training.given())
+    listener = pipeline.Listener(say=tell)
+    fallback = None if denoiser.network is None else denoiser.axes
+    if target is None:
+        images = pipeline.open_to_train(denoiser, files, axes, listener, fallback=fallback)
+    else:
+        images = io.open_images(list(files), axes, fallback=fallback)
     pipeline.train(
         denoiser,
-        io.open_images(list(files), axes, fallback=None if denoiser.network is None else denoiser.axes),
+        images,
         axes,
         model=model,
         target=target,
@@ -74,7 +80,8 @@ def train(
         log=run.log,
         device=run.device,
         progress=launch.is_first_worker(),
-        listener=pipeline.Listener(say=tell),
+        strict=False,
+        listener=listener,
     )
     tell(f"Model written to {model}")
     if as_json and launch.is_first_worker():
