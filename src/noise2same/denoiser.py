@@ -167,7 +167,8 @@ class Denoiser:
         """Train on noisy images and return self.
 
         Ctrl-C ends training early and keeps what was learned; `summary["interrupted"]` then is True. When the loss
-        becomes NaN or infinite, `Diverged` is raised, and this denoiser has the last weights that were good.
+        becomes NaN or infinite again and again, `Diverged` is raised, and this denoiser has the last weights that were
+        good.
 
         Parameters
         ----------
@@ -201,6 +202,7 @@ class Denoiser:
         if self.config.minutes == 0:
             raise InputError("minutes=0 trains nothing: give it some minutes, or denoise without training.")
         from noise2same.training.held_out import held_out_error  # imports what only training needs
+        from noise2same.training.launch import count_workers
         from noise2same.training.loop import fit
         from noise2same.training.pace import fastest
         from noise2same.training.progress import ProgressBar
@@ -212,8 +214,12 @@ class Denoiser:
         further = self.network is not None
         plan, method, patches = self._plan_training(opened, targets, plan, on_unreadable)
         where = pick(device)
+        recipe = plan.recipe(count_workers())
         for line in plan.lines(describe(where)):
             say(line)
+        if count_workers() > 1:
+            together = f"{count_workers()} processes, {count_workers() * patches.batch} patches a step"
+            say(f"Training together: {together}, learning rate {recipe.learning_rate:.2g}.")
         assert self.network is not None
         saved = None if checkpoint is None else Path(checkpoint)
         noise = method.profile.noise
@@ -223,7 +229,7 @@ class Denoiser:
                 self.network,
                 method,
                 patches,
-                plan.recipe(),
+                recipe,
                 held_out=held_out,
                 device=where,
                 checkpoint=saved,
@@ -248,8 +254,9 @@ class Denoiser:
         }
         if outcome.diverged:
             raise Diverged(
-                f"Training diverged after step {outcome.steps} (its loss or weights are not finite): give a lower "
-                f"learning rate, such as learning_rate={plan.learning_rate.value / 3:.1g} (--set on the command line)."
+                f"Training diverged after step {outcome.steps}, and {outcome.retries} lower learning rates did not "
+                "help: look for strange values in the images, or give a much lower rate, such as "
+                f"learning_rate={plan.learning_rate.value / 100:.1g} (--set on the command line)."
             )
         return self
 

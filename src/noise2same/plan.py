@@ -70,6 +70,8 @@ The wider network is 0.02 to 0.09 dB better without training, and as good or bet
 less than half the speed, which counts for many images (benchmarks/widths.md, set12.md)."""
 LEARNING_RATE = 3e-3
 """Adam's at its highest (benchmarks/presets.md)."""
+LARGEST_RATE = 1e-2
+"""Of the learning rates of many processes together, whatever their number; not measured."""
 DOUBLED = 10.0
 """Standard deviations above the median at which the noise's variance is taken to be doubled, if no gain was found.
 
@@ -98,6 +100,13 @@ BLOCK_MEMORY = {2: 2**29, 3: 2**30}
 """Bytes that a network may hold while it predicts a block, by the number of spatial dimensions.
 
 The process stays below 1 GB in 2D and 2 GB in 3D with the default network (benchmarks/memory.md)."""
+RETRIES = 3
+"""Times that a training which diverges goes back to its last good state; issue 27."""
+LOWER_RATE = 1 / 3
+"""Of the learning rate, each time. A third was enough in the trials of `tests/training/test_loop.py`; not measured."""
+EXPLODED = 100.0
+"""Times the highest loss of a run's beginning that no loss of many steps in a row may exceed. Not measured: images are
+normalized, so that a network that outputs nothing at all has a loss of about 1."""
 RECIPES: dict[str, dict[str, Any]] = {
     "fast": {"schedule": "cosine", "clip": 2.0, "ema": 0.999, "freeze_bn_after": 0.5},
     "best": {"schedule": "cosine", "clip": 2.0, "ema": 0.999, "freeze_bn_after": 0.5},
@@ -315,18 +324,29 @@ class Plan(Frozen):
             raise InputError("The plan was made for a linear scale: make one with scale=stabilized.")
         return self.fingerprint.stabilized
 
-    def recipe(self) -> Recipe:
-        """How to train."""
+    def recipe(self, processes: int = 1) -> Recipe:
+        """How to train with a number of processes, each of which has a batch of the plan's size."""
         fixed = RECIPES[self.config.preset] | {"freeze_bn_after": self.freeze_bn_after.value}
         return Recipe(
             steps=self.budget.value.steps,
             minutes=self.budget.value.minutes,
-            learning_rate=self.learning_rate.value,
+            learning_rate=self._global_rate(processes),
             early_stopping=self.early_stopping.value,
             pretrained=self.start.value in TRAINED,
             seed=self.config.seed,
             **fixed,
         )
+
+    def _global_rate(self, processes: int) -> float:
+        """Learning rate for the global batch of all processes, unless it was asked for.
+
+        The mean of n batches has 1/√n of their noise, and Adam's steps may be √n as long (Malladi et al., NeurIPS 2022:
+        On the SDEs and scaling rules for adaptive gradient algorithms), up to `LARGEST_RATE`.
+        """
+        rate = self.learning_rate.value
+        if self.config.learning_rate is not None:
+            return rate
+        return max(rate, min(rate * math.sqrt(processes), LARGEST_RATE))
 
     def starved(self, steps: int, seconds: float, fastest: float) -> str | None:
         """What to tell a user whose budget in minutes bought too few steps; None if it did not.

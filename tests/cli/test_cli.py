@@ -351,14 +351,15 @@ def test_a_training_that_diverges(run: Run, monkeypatch: pytest.MonkeyPatch, sec
         def __call__(self, *arguments: Any) -> dict[str, Any]:
             self.left -= 1
             terms = super().__call__(*arguments)
-            return {name: value / (value * 0 if self.left == 0 else 1) for name, value in terms.items()}
+            return {name: value / (value * 0 if self.left <= 0 else 1) for name, value in terms.items()}
 
     monkeypatch.setattr(training, "CHECKPOINT_SECONDS", seconds)
     monkeypatch.setitem(METHODS, "noise2same", Diverging)
     np.save("in.npy", noisy(40, 40))
     command = ("train", "in.npy", "-m", "m.safetensors", "--method", "noise2same", *NETWORK, "--steps", 40)
     code, out, err = run(*command)
-    assert (code, out) == (2, "") and "Error: Training diverged after step 19" in err and "learning_rate=0.001" in err
+    assert (code, out) == (2, "") and "Error: Training diverged after step 19" in err and "learning_rate=3e-05" in err
+    assert err.count("Warning: Training diverged at step 20: back to step 19") == 3
     assert "What was learned before is in m.safetensors." in err
     model = Denoiser.load("m.safetensors")
     assert model.summary["diverged"] and model.summary["steps"] == 19

@@ -108,6 +108,12 @@ def main() -> None:
         if error.filename is None:
             _lose_stdout(error)
         fail(f"{error.filename}: {error.strerror}.")
+    except (MemoryError, RuntimeError) as error:
+        from noise2same.device import is_out_of_memory
+
+        if not is_out_of_memory(error):
+            raise
+        fail("Memory ran out: use smaller images or parts of them, or free memory.")
     except (KeyboardInterrupt, typer.Abort):
         tell("Interrupted.")
         sys.exit(130)

@@ -29,6 +29,14 @@ def train(
             rich_help_panel=TRAINING,
         ),
     ] = 1,
+    nodes: Annotated[
+        int,
+        typer.Option(
+            min=1,
+            help="Machines that train one model together: run the same command on each, with MASTER_ADDR or by srun.",
+            rich_help_panel=TRAINING,
+        ),
+    ] = 1,
     as_json: Json = False,
 ) -> None:
     """Train a model on noisy images, for use with denoise --model."""
@@ -44,8 +52,9 @@ def train(
     from noise2same.denoiser import Denoiser
     from noise2same.training import launch
 
-    if devices > 1 and not launch.is_worker():
-        raise typer.Exit(launch.relaunch(devices))
+    if devices * nodes > 1 and not launch.is_worker():
+        launch.check_devices(run.device, devices)
+        raise typer.Exit(launch.relaunch(devices, nodes))
     console.quiet = not launch.is_first_worker()
     denoiser = Denoiser(config)
     if run.resume and not pipeline.checkpoint_of(model).exists():

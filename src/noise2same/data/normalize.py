@@ -68,7 +68,10 @@ def to_dtype(values: NDArray[Any], dtype: np.dtype[Any]) -> NDArray[Any]:
     """Floats, which may be overwritten, in `dtype`: integers are rounded and clipped to their range."""
     if np.issubdtype(dtype, np.integer):
         limits = np.iinfo(dtype)
-        np.clip(np.rint(values, out=values), limits.min, limits.max, out=values)
+        highest = values.dtype.type(limits.max)
+        if int(highest) > limits.max:  # as of 64 bits, the next number that a float can hold
+            highest = np.nextafter(highest, values.dtype.type(0))
+        np.clip(np.rint(values, out=values), limits.min, highest, out=values)
     return values.astype(dtype, copy=False)
 
 
