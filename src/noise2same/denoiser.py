@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import nn
 
 from noise2same import io, methods
@@ -45,7 +46,7 @@ from noise2same.plan import (
 )
 from noise2same.prediction.blend import Blend, measure_blend
 from noise2same.prediction.engines import prepare_for_inference
-from noise2same.prediction.predict import OnBlock, Predicted, predict, predict_whole
+from noise2same.prediction.predict import OnBlock, Predicted, predict, predict_block, predict_whole
 
 if TYPE_CHECKING:
     from noise2same.quality.checks import Verdict
@@ -88,6 +89,29 @@ class Tuned:
     def denoise(self, image: Input, axes: str | None = None, *, dtype: str = "same", tta: bool | None = None) -> Any:
         """As `Denoiser.denoise`."""
         return self.denoiser.denoise_in_detail(image, axes, dtype=dtype, tta=tta, tuned=self).result
+
+    def denoise_part(self, image: io.Image, part: Sequence[slice]) -> NDArray[Any]:
+        """The pixels of a part as they are in the whole result without tta, of which nothing else is computed.
+
+        Parameters
+        ----------
+        image : Image
+            The whole image, of which only the part and its halo are read.
+        part : sequence of slice
+            Start and stop along each of its axes: one index along S and T, all of C.
+        """
+        cuts = dict(zip(image.axes, part, strict=True))
+        sample = ax.Sample(image.data, image.axes, {axis: cuts[axis].start for axis in ax.SAMPLES if axis in cuts})
+        pixels, _ = predict_block(
+            self.denoiser._ready(self.device),
+            sample,
+            tuple(cuts[axis] for axis in ax.spatial(image.axes)),
+            normalization=self.denoiser._normalization()
+            or Normalization.measure(read_boxes([image], DIAGNOSED_VALUES)),
+            blend=self.blend,
+            device=self.device,
+        )
+        return ax.from_network(pixels, image.axes, tuple(cut.stop - cut.start for cut in part))
 
 
 class Denoiser:

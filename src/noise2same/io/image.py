@@ -46,6 +46,8 @@ class Image:
         Private to the formats: flavour, compression, alpha channel and the like.
     others : int
         Further images in the same file, which are not read.
+    title : str
+        What to call one that has no path, such as the name of a layer in napari.
     """
 
     data: Sliceable
@@ -55,11 +57,12 @@ class Image:
     path: Path | None = None
     details: dict[str, Any] = field(default_factory=dict)
     others: int = 0
+    title: str = ""
 
     @property
     def name(self) -> str:
         """What to call it in a message."""
-        return "The array" if self.path is None else str(self.path)
+        return (self.title or "The array") if self.path is None else str(self.path)
 
     @property
     def shape(self) -> tuple[int, ...]:
