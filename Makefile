@@ -18,7 +18,7 @@ ONE_THREAD := OMP_NUM_THREADS=1
 OLDEST_TESTS := tests/data tests/io tests/networks tests/noise tests/methods/test_masking.py
 
 .DEFAULT_GOAL := help
-.PHONY: help demo env test test-long test-oldest lint format types layers docs bench results clean
+.PHONY: help demo env test test-long test-oldest lint format types layers docs notebooks bench results clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "%-15s%s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -69,6 +69,9 @@ bench-%: env
 results: env ## render the pages of docs/results from the figures there, and pack those into one file
 	$(BIN)/python -c "from pathlib import Path; from noise2same.paper.reproduce import pack; pack(Path('docs/results/cpu'))"
 	$(BIN)/noise2same reproduce all --out docs/results
+
+notebooks: env ## run the notebooks of docs/notebooks, and keep what they show
+	$(BIN)/python tools/run_notebooks.py
 
 clean: ## remove what was built, but not .venv
 	rm -rf build dist site demo .mypy_cache .pytest_cache .ruff_cache $(OLDEST)

@@ -17,7 +17,7 @@ import torch
 from numpy.typing import NDArray
 from torch import nn
 
-from noise2same import io, methods
+from noise2same import io, markup, methods
 from noise2same.config import Config
 from noise2same.data import axes as ax
 from noise2same.data.channels import shared_structure
@@ -157,6 +157,18 @@ class Denoiser:
         self.axes, self.channels = "YX", 1
         self.normalization = Normalization((0.0,), (1.0,))
         self.summary: dict[str, Any] = {}
+
+    def _repr_html_(self) -> str:
+        if self.network is None:
+            return markup.paragraph("A denoiser that is not trained yet.")
+        rows = {
+            "method": self.method.name,
+            "images like": f"{self.axes}, {self.channels} channel{'s' * (self.channels > 1)}",
+            "trained for": f"{self.summary.get('steps', 0)} steps, {self.summary.get('seconds', 0.0):.0f} s",
+            "parameters": f"{sum(weights.numel() for weights in self.network.parameters()):,}",
+        }
+        plan = "" if self.plan is None else markup.folded("the plan", self.plan._repr_html_())
+        return markup.heading("Denoiser") + markup.table(rows.items()) + plan
 
     @property
     def method(self) -> type[Algorithm]:

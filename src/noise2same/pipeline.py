@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from numpy.typing import NDArray
 
-from noise2same import io, methods
+from noise2same import io, markup, methods
 from noise2same.config import Config
 from noise2same.denoiser import Denoised, Denoiser, Device
 from noise2same.errors import Diverged, InputError
@@ -71,6 +71,11 @@ class Result:
     assessment: Assessment | None = None
     error: str = ""
     """Why it failed."""
+
+    def _repr_html_(self) -> str:
+        if self.assessment is not None:
+            return self.assessment._repr_html_()
+        return markup.paragraph(f"{self.item.image.name}: {self.error or self.item.output or 'denoised'}")
 
     def figures(self) -> dict[str, Any]:
         """Names of the files, and the verdict with its figures, as JSON holds them."""

@@ -53,9 +53,8 @@ def plugin(screen: None) -> str:
 
 @pytest.fixture
 def viewer(plugin: str, monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
-    from napari.utils.notifications import notification_manager
-
     import napari
+    from napari.utils.notifications import notification_manager
 
     notification_manager.records.clear()
     raised: list[BaseException] = []  # in slots, where Qt would abort the process

@@ -12,6 +12,7 @@ from noise2same.napari.panel import Panel, text_label
 
 if TYPE_CHECKING:
     from napari import Viewer
+
     from noise2same.denoiser import Denoiser
 
 SUFFIX = ".safetensors"

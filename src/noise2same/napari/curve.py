@@ -54,4 +54,3 @@ class LossCurve(QWidget):
         painter.setPen(QPen(color, 1.5))
         for one, other in pairwise(places):
             painter.drawLine(one, other)
-        painter.drawText(self.rect().adjusted(0, MARGIN, -2 * MARGIN, 0), Qt.AlignmentFlag.AlignRight, "loss")

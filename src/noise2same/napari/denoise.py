@@ -37,7 +37,7 @@ class DenoisePanel(Panel):
         self.plan: Plan | None = None
         self.trained: Denoiser | None = None
         form.addRow("Effort", self.effort)
-        form.addRow("Plan", self.plan_label)
+        form.addRow(self.plan_label)
 
     def _last_buttons(self) -> Sequence[QPushButton]:
         self.save_button = QPushButton("Save model…")

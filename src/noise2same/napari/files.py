@@ -29,8 +29,7 @@ def get_reader(path: str | list[str]) -> Callable[[Any], list[Any]] | None:
 
 def read(path: str | list[str]) -> list[LayerData]:
     """Each file as an image layer with the axes, pixel size and unit that it states."""
-    paths = path if isinstance(path, list) else [path]
-    return [_layer(io.read(one, fallback="ZYX")) for one in paths]
+    return [_layer(io.read(one)) for one in (path if isinstance(path, list) else [path])]
 
 
 def _layer(image: io.Image) -> LayerData:

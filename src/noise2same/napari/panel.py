@@ -5,13 +5,11 @@ PyTorch is imported in the background, so that a widget is there at once.
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
 from napari.layers import Image as ImageLayer
 from napari.utils.notifications import ErrorNotification, notification_manager, show_error
 from numpy.typing import NDArray
@@ -40,16 +38,19 @@ from noise2same.napari.work import Work
 
 if TYPE_CHECKING:
     from napari import Viewer
+
     from noise2same.denoiser import Denoiser
     from noise2same.pipeline import Result
     from noise2same.training.state import TrainingState
 
 SETTLED = 300
 """Milliseconds without a change after which a preview or a plan is made."""
+WIDTH = 300
+"""Least width in pixels, for lines that can be read."""
 LIVE_SECONDS = 2.0
 """Between two pictures of what is being learned, at least."""
-LIVE_SHARE = 0.2
-"""Of the time of a training that these pictures may take."""
+TOLD_SECONDS = 0.2
+"""Between two points of the curve."""
 
 
 @dataclass(frozen=True)
@@ -136,6 +137,7 @@ class Panel(QWidget):
         self._show_state()
 
     def _lay_out(self) -> None:
+        self.setMinimumWidth(WIDTH)
         form, column = QFormLayout(), QVBoxLayout(self)
         form.setFieldGrowthPolicy(QFormLayout.FieldGrowthPolicy.AllNonFixedFieldsGrow)
         form.addRow("Layer", self.layer_label)
@@ -473,22 +475,19 @@ class Panel(QWidget):
 
 def _watcher(work: Work, layer: ImageLayer, image: io.Image, part: Part) -> Callable[[TrainingState], bool]:
     """A listener that tells the window how a training goes, now and then with a picture."""
-    shown, told = time.monotonic(), 0.0
-    pause = LIVE_SECONDS
+    from noise2same.training.pace import Occasionally
+
+    told, shown = Occasionally(TOLD_SECONDS), Occasionally(LIVE_SECONDS)
 
     def on_step(state: TrainingState) -> bool:
-        nonlocal shown, told, pause
-        work.check()
-        now = time.monotonic()
-        if now - told > 0.2:
-            told = now
+        def tell() -> None:
             left = "" if state.seconds_left is None else f", {state.seconds_left:.0f} s left"
-            loss = float(np.sum(list(state.terms.values())))
-            work.tell(Progress(f"Learning: step {state.step}{left}", state.share, loss))
-        if now - shown > pause:
-            work.tell(Looked(layer, part, look.live(state, image, part)))
-            shown = time.monotonic()
-            pause = max(LIVE_SECONDS, (shown - now) / LIVE_SHARE)
+            loss = sum(state.terms.values())
+            work.tell(Progress(f"Learning: step {state.step}, loss {loss:.4f}{left}", state.share, loss))
+
+        work.check()
+        told(tell)
+        shown(lambda: work.tell(Looked(layer, part, look.live(state, image, part))))
         return work.stopped
 
     return on_step

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
+import atexit
 import threading
 from collections.abc import Callable
 from typing import Any
 
-from qtpy.QtCore import QCoreApplication, QObject, Signal
+from qtpy.QtCore import QObject, Signal
 
 from noise2same.errors import Cancelled
 
-LAST_WORDS = 2.0
-"""Seconds that each thread is given to end when napari is closed."""
+LAST_WORDS = 5.0
+"""Seconds that each thread is given to end with the process; PyTorch aborts it otherwise."""
 
 _running: set[Work] = set()
 """What a thread still needs, whoever else has forgotten it."""
@@ -42,9 +43,6 @@ class Work(QObject):
     def start(self) -> Work:
         """Begin, and return self."""
         _running.add(self)
-        application = QCoreApplication.instance()
-        if application is not None:
-            application.aboutToQuit.connect(self.finish)
         self._thread.start()
         return self
 
@@ -88,3 +86,9 @@ class Work(QObject):
     def _send(self, signal: Any, what: Any) -> None:
         if not self.cancelled:
             signal.emit(what)
+
+
+@atexit.register
+def _finish_all() -> None:
+    for work in list(_running):
+        work.finish()
