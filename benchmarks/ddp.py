@@ -54,7 +54,14 @@ def measure(steps: int, seeds: int, method: str) -> list[dict[str, Any]]:
                 batch = denoiser.plan.batch.value
                 seconds[processes].append(taken)
                 quality[processes].append(psnr(clean, denoiser.denoise(noisy, tta=False), 255.0))
-                print(time.strftime("%X"), method, processes, seed, f"{taken:.1f} s, {quality[processes][-1]:.3f} dB", flush=True)
+                print(
+                    time.strftime("%X"),
+                    method,
+                    processes,
+                    seed,
+                    f"{taken:.1f} s, {quality[processes][-1]:.3f} dB",
+                    flush=True,
+                )
     rates = {processes: steps * batch / median(taken) for processes, taken in seconds.items()}
     return [
         {

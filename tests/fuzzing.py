@@ -94,7 +94,9 @@ def mutate(data: bytes, chance: random.Random) -> bytes:
                 digits = [i for i, byte in enumerate(damaged[:4096]) if 48 <= byte <= 57]
                 if digits:
                     at = chance.choice(digits)
-                    damaged[at : at + 1] = chance.choice([b"1000000000000", b"-1", b"0", b"NaN", b'"a"', b"1e99", b"null"])
+                    damaged[at : at + 1] = chance.choice(
+                        [b"1000000000000", b"-1", b"0", b"NaN", b'"a"', b"1e99", b"null"]
+                    )
     return bytes(damaged)
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from noise2same import io, pipeline
 from noise2same.config import Config
@@ -13,6 +13,9 @@ from noise2same.denoiser import Denoiser, Device
 from noise2same.errors import InputError
 from noise2same.io import Input
 from noise2same.plan import Plan, fingerprint, make_plan
+
+if TYPE_CHECKING:
+    from noise2same.training.state import OnStep
 
 
 def plan(
@@ -52,6 +55,7 @@ def train(
     plan: Plan | None = None,
     device: Device = None,
     progress: bool = True,
+    on_step: OnStep | None = None,
     **options: Any,
 ) -> Denoiser:
     """Train a denoiser on noisy images: files, folders, glob patterns or arrays.
@@ -71,6 +75,8 @@ def train(
         Where to train, such as "cuda:1" or "cpu"; the fastest device there is by default.
     progress : bool
         Show a progress bar.
+    on_step : callable, optional
+        Given the `TrainingState` after each step, as for `Denoiser.fit`; `notebook.Preview` is one.
     **options
         Fields of `Config`, and settings of the method: method="noise2void", minutes=2, steps=2000, sigma=25, ...
 
@@ -90,7 +96,9 @@ def train(
     if plan is not None and options:
         raise InputError(f"A plan has all settings: leave out {next(iter(options))}, or the plan.")
     config = Config.of(**options) if plan is None else plan.config
-    return Denoiser(config).fit(images, axes, target=target, plan=plan, device=device, progress=progress)
+    return Denoiser(config).fit(
+        images, axes, target=target, plan=plan, device=device, progress=progress, on_step=on_step
+    )
 
 
 def denoise(

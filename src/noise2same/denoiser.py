@@ -18,9 +18,10 @@ from uuid import uuid4
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import nn
 
-from noise2same import __version__, io, methods
+from noise2same import __version__, io, markup, methods
 from noise2same.config import Config
 from noise2same.data import axes as ax
 from noise2same.data.channels import shared_structure
@@ -51,7 +52,7 @@ from noise2same.plan import (
 from noise2same.prediction.blend import Blend, measure_blend
 from noise2same.prediction.cluster import connect
 from noise2same.prediction.engines import prepare_for_inference
-from noise2same.prediction.predict import OnBlock, Predicted, Prediction, predict_whole
+from noise2same.prediction.predict import OnBlock, Predicted, Prediction, predict_block, predict_whole
 
 if TYPE_CHECKING:
     from noise2same.quality.checks import Verdict
@@ -94,6 +95,29 @@ class Tuned:
     def denoise(self, image: Input, axes: str | None = None, *, dtype: str = "same", tta: bool | None = None) -> Any:
         """As `Denoiser.denoise`."""
         return self.denoiser.denoise_in_detail(image, axes, dtype=dtype, tta=tta, tuned=self).result
+
+    def denoise_part(self, image: io.Image, part: Sequence[slice]) -> NDArray[Any]:
+        """The pixels of a part as they are in the whole result without tta, of which nothing else is computed.
+
+        Parameters
+        ----------
+        image : Image
+            The whole image, of which only the part and its halo are read.
+        part : sequence of slice
+            Start and stop along each of its axes: one index along S and T, all of C.
+        """
+        cuts = dict(zip(image.axes, part, strict=True))
+        sample = ax.Sample(image.data, image.axes, {axis: cuts[axis].start for axis in ax.SAMPLES if axis in cuts})
+        pixels, _ = predict_block(
+            self.denoiser._ready(self.device),
+            sample,
+            tuple(cuts[axis] for axis in ax.spatial(image.axes)),
+            normalization=self.denoiser._normalization()
+            or Normalization.measure(read_boxes([image], DIAGNOSED_VALUES)),
+            blend=self.blend,
+            device=self.device,
+        )
+        return ax.from_network(pixels, image.axes, tuple(cut.stop - cut.start for cut in part))
 
 
 class Denoiser:
@@ -139,6 +163,18 @@ class Denoiser:
         self.axes, self.channels = "YX", 1
         self.normalization = Normalization((0.0,), (1.0,))
         self.summary: dict[str, Any] = {}
+
+    def _repr_html_(self) -> str:
+        if self.network is None:
+            return markup.paragraph("A denoiser that is not trained yet.")
+        rows = {
+            "method": self.method.name,
+            "images like": f"{self.axes}, {self.channels} channel{'s' * (self.channels > 1)}",
+            "trained for": f"{self.summary.get('steps', 0)} steps, {self.summary.get('seconds', 0.0):.0f} s",
+            "parameters": f"{sum(weights.numel() for weights in self.network.parameters()):,}",
+        }
+        plan = "" if self.plan is None else markup.folded("the plan", self.plan._repr_html_())
+        return markup.heading("Denoiser") + markup.table(rows.items()) + plan
 
     @property
     def method(self) -> type[Algorithm]:

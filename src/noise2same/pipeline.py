@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any
 
 from numpy.typing import NDArray
 
-from noise2same import io, methods
+from noise2same import io, markup, methods
 from noise2same.config import Config
 from noise2same.denoiser import Denoised, Denoiser, Device
 from noise2same.device import is_out_of_memory
@@ -142,6 +142,11 @@ class Result:
     """That it took."""
     warnings: tuple[str, ...] = ()
     """What another process warned of."""
+
+    def _repr_html_(self) -> str:
+        if self.assessment is not None:
+            return self.assessment._repr_html_()
+        return markup.paragraph(f"{self.item.image.name}: {self.error or self.item.output or 'denoised'}")
 
     def figures(self) -> dict[str, Any]:
         """Names of the files, and the verdict with its figures, as JSON holds them."""

@@ -18,7 +18,7 @@ from typing import Any, Generic, Literal, TypeVar
 import numpy as np
 from pydantic import BaseModel, ConfigDict, ValidationError
 
-from noise2same import methods
+from noise2same import markup, methods
 from noise2same.config import Config, batch_of
 from noise2same.data.channels import shared_structure
 from noise2same.data.normalize import Normalization
@@ -279,6 +279,10 @@ class Plan(Frozen):
         rows = self.rows()
         widths = [max(len(row[column]) for row in rows) for column in (0, 1)]
         return "\n".join(f"{name:{widths[0]}}  {value:{widths[1]}}  {reason}" for name, value, reason in rows)
+
+    def _repr_html_(self) -> str:
+        lines = "".join(map(markup.paragraph, self.lines()))
+        return lines + markup.folded("every decision", markup.table(self.rows(), ("decision", "value", "because")))
 
     def lines(self, device: str = "") -> list[str]:
         """The plan in three lines, for the start of a training; `device` says where it runs."""

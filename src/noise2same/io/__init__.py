@@ -34,6 +34,7 @@ __all__ = [
     "check_output",
     "check_place",
     "create",
+    "describe",
     "dtype_of",
     "find",
     "frame_name",
@@ -86,7 +87,12 @@ def read(path: str | os.PathLike[str], axes: str | None = None, *, fallback: str
 
 def wrap(array: Any, axes: str | None = None, *, fallback: str | None = None) -> Image:
     """An array in memory as an `Image`; `axes` and `fallback` are those of `read`."""
-    return _described(Image(np.asarray(array), ""), axes, fallback, "the array")
+    return describe(Image(np.asarray(array), ""), axes, fallback=fallback)
+
+
+def describe(image: Image, axes: str | None = None, *, fallback: str | None = None) -> Image:
+    """An image of any source, whose pixels are not read here, with its axes settled; as `read` does for a file."""
+    return _described(image, axes, fallback, image.title or "the array")
 
 
 def _described(image: Image, axes: str | None, fallback: str | None, name: str) -> Image:

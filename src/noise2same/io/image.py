@@ -50,6 +50,8 @@ class Image:
         Further images in the same file, which are not read.
     stamp : str
         What `files.identity` said of the file when it was opened; '' for an array or a store of many files.
+    title : str
+        What to call one that has no path, such as the name of a layer in napari.
     """
 
     data: Sliceable
@@ -60,11 +62,12 @@ class Image:
     details: dict[str, Any] = field(default_factory=dict)
     others: int = 0
     stamp: str = ""
+    title: str = ""
 
     @property
     def name(self) -> str:
         """What to call it in a message."""
-        return "The array" if self.path is None else str(self.path)
+        return (self.title or "The array") if self.path is None else str(self.path)
 
     @property
     def shape(self) -> tuple[int, ...]:
