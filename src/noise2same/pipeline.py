@@ -146,7 +146,7 @@ class Result:
     def _repr_html_(self) -> str:
         if self.assessment is not None:
             return self.assessment._repr_html_()
-        return markup.paragraph(f"{self.item.image.name}: {self.error or self.item.output or 'denoised'}")
+        return markup.paragraph(f"{self.item.name}: {self.error or self.item.output or 'denoised'}")
 
     def figures(self) -> dict[str, Any]:
         """Names of the files, and the verdict with its figures, as JSON holds them."""
