@@ -18,7 +18,7 @@ ONE_THREAD := OMP_NUM_THREADS=1
 OLDEST_TESTS := tests/data tests/io tests/networks tests/noise tests/methods/test_masking.py
 
 .DEFAULT_GOAL := help
-.PHONY: help demo env test test-long test-oldest lint format types layers docs bench results screenshots clean
+.PHONY: help demo env test test-long test-oldest lint format types layers docs notebooks bench results screenshots clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "%-15s%s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -72,6 +72,9 @@ results: env ## render the pages of docs/results from the figures there, and pac
 
 screenshots: env ## take the pictures of Studio for the docs, with its tests
 	NOISE2SAME_SCREENSHOTS=docs $(ONE_THREAD) $(BIN)/python -m pytest tests/studio
+
+notebooks: env ## run the notebooks of docs/notebooks, and keep what they show
+	$(BIN)/python tools/run_notebooks.py
 
 clean: ## remove what was built, but not .venv
 	rm -rf build dist site demo .mypy_cache .pytest_cache .ruff_cache $(OLDEST)

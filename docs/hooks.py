@@ -1,12 +1,16 @@
-"""Fills the tables of settings into pages, from the code itself, and turns formulas into MathML."""
+"""Fills tables of settings into pages, from the code itself, and turns formulas and notebooks into HTML."""
 
 from __future__ import annotations
 
+import json
 import re
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 from latex2mathml.converter import convert
+from mkdocs.config.defaults import MkDocsConfig
+from mkdocs.structure.files import File, Files
 from pydantic.fields import FieldInfo
 from skimage import data
 
@@ -25,6 +29,36 @@ def on_page_markdown(markdown: str, **_: Any) -> str:
             markdown = markdown.replace(mark, table())
     markdown = re.sub(r"\$\$(.+?)\$\$", lambda found: displayed(found[1]), markdown, flags=re.DOTALL)
     return re.sub(r"(?<![`\w$])\$([^$`]+?)\$(?![\w$])", lambda found: inline(found[1]), markdown)
+
+
+def on_files(files: Files, config: MkDocsConfig, **_: Any) -> Files:
+    """Add a page for each notebook, with what it showed when it was run; called by MkDocs."""
+    for file in list(files):
+        if file.src_uri.endswith(".ipynb"):
+            assert file.abs_src_path is not None
+            cells = json.loads(Path(file.abs_src_path).read_text())["cells"]
+            link = f"[Download this page as a notebook]({Path(file.src_uri).name}).\n"
+            page = "\n\n".join([*map(cell_as_markdown, cells), link])
+            files.append(File.generated(config, file.src_uri.replace(".ipynb", ".md"), content=page))
+    return files
+
+
+def cell_as_markdown(cell: dict[str, Any]) -> str:
+    """A cell of a notebook, and below it what it showed."""
+    source = "".join(cell["source"])
+    if cell["cell_type"] == "markdown":
+        return source
+    return "\n\n".join([f"```python\n{source}\n```", *map(output_as_markdown, cell["outputs"])])
+
+
+def output_as_markdown(output: dict[str, Any]) -> str:
+    """What a cell showed, in the richest form that it has."""
+    data = output.get("data", {})
+    if "image/png" in data:
+        return f'<p><img alt="What the code above shows" src="data:image/png;base64,{data["image/png"].strip()}"></p>'
+    if "text/html" in data:
+        return f"<div>{''.join(data['text/html'])}</div>"
+    return f"```text\n{''.join(data.get('text/plain', output.get('text', '')))}\n```"
 
 
 def plan_table() -> str:

@@ -19,7 +19,6 @@ from scipy import ndimage
 from skimage import data
 
 import noise2same as n2s
-from noise2same.cli.demo import volume
 from noise2same.config import Config
 from noise2same.data import training_data
 from noise2same.data.sampling import read_boxes
@@ -27,6 +26,7 @@ from noise2same.errors import InputError
 from noise2same.io import open_images
 from noise2same.methods.masking import FILLS, FillName
 from noise2same.model_file import read_model
+from noise2same.noise.samples import volume
 from noise2same.noise.synthetic import gaussian, poisson_gaussian
 from noise2same.quality.metrics import psnr
 

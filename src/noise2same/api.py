@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from noise2same import io, methods, pipeline
+from noise2same import io, pipeline
 from noise2same.config import Config
 from noise2same.data.training_data import read_training_data
 from noise2same.denoiser import Denoiser, Device
 from noise2same.errors import InputError
 from noise2same.io import Input
 from noise2same.plan import Plan, fingerprint, make_plan
+
+if TYPE_CHECKING:
+    from noise2same.training.state import OnStep
 
 
 def plan(
@@ -39,9 +42,7 @@ def plan(
     100
     """
     config = Config.of(**options)
-    methods.check_target(config, given=target is not None)
-    opened = io.open_images(images, axes)
-    targets = None if target is None else io.open_pairs(opened, target, axes)
+    opened, targets = Denoiser(config).open_to_train(images, axes, target)
     found, *_ = fingerprint(read_training_data(opened, targets, normalization=config.normalization), config)
     return make_plan(found, config)
 
@@ -54,6 +55,7 @@ def train(
     plan: Plan | None = None,
     device: Device = None,
     progress: bool = True,
+    on_step: OnStep | None = None,
     **options: Any,
 ) -> Denoiser:
     """Train a denoiser on noisy images: files, folders, glob patterns or arrays.
@@ -73,6 +75,8 @@ def train(
         Where to train, such as "cuda:1" or "cpu"; the fastest device there is by default.
     progress : bool
         Show a progress bar.
+    on_step : callable, optional
+        Given the `TrainingState` after each step, as for `Denoiser.fit`; `notebook.Preview` is one.
     **options
         Fields of `Config`, and settings of the method: method="noise2void", minutes=2, steps=2000, sigma=25, ...
 
@@ -92,7 +96,9 @@ def train(
     if plan is not None and options:
         raise InputError(f"A plan has all settings: leave out {next(iter(options))}, or the plan.")
     config = Config.of(**options) if plan is None else plan.config
-    return Denoiser(config).fit(images, axes, target=target, plan=plan, device=device, progress=progress)
+    return Denoiser(config).fit(
+        images, axes, target=target, plan=plan, device=device, progress=progress, on_step=on_step
+    )
 
 
 def denoise(
@@ -102,6 +108,8 @@ def denoise(
     output: str | os.PathLike[str] | None = None,
     dtype: str = "same",
     strength: float = 1.0,
+    workers: int | None = None,
+    scheduler: str | None = None,
     device: Device = None,
     progress: bool = True,
     **options: Any,
@@ -125,6 +133,8 @@ def denoise(
         "same" as the input, or the name of another, such as "float32".
     strength : float
         From 0, the input, to 1, the denoised image.
+    workers, scheduler
+        Who shares the prediction of a large file, as for `Denoiser.denoise`.
     device, progress, **options
         As for `train`.
 
@@ -145,6 +155,7 @@ def denoise(
     if len(images) > 1:
         raise InputError(f"There are {len(images)} images: denoise them one by one, or train on them first.")
     model = Denoiser(Config.of(**options))
-    job = pipeline.check(images, [output], dtype=dtype, strength=strength, verdict=False)
+    who: dict[str, Any] = {"workers": workers, "scheduler": scheduler}
+    job = pipeline.check(images, [output], dtype=dtype, strength=strength, verdict=False, **who)
     (result,) = pipeline.run(job, model, device=device, progress=progress)
     return result.denoised

@@ -3,27 +3,32 @@
 from __future__ import annotations
 
 import dataclasses
+import hashlib
+import json
 import math
 import os
 import warnings
 from collections.abc import Callable, Sequence
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import AbstractContextManager, ExitStack, nullcontext
 from copy import copy
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+from uuid import uuid4
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import nn
 
-from noise2same import io, methods
+from noise2same import __version__, io, markup, methods
 from noise2same.config import Config
 from noise2same.data import axes as ax
 from noise2same.data.channels import shared_structure
 from noise2same.data.film import along_time
 from noise2same.data.normalize import Normalization
 from noise2same.data.patches import Patches
-from noise2same.data.sampling import read_boxes
+from noise2same.data.sampling import open_spread, read_boxes
 from noise2same.data.training_data import MAX_VALUES, read_training_data
 from noise2same.device import describe, pick
 from noise2same.errors import Diverged, InputError
@@ -38,6 +43,7 @@ from noise2same.plan import (
     FEATURES,
     FEATURES_PICTURE,
     FILM_FRAMES,
+    TRAINING_FILES,
     TTA_PIXELS,
     Channels,
     Plan,
@@ -48,8 +54,9 @@ from noise2same.plan import (
     make_plan,
 )
 from noise2same.prediction.blend import Blend, measure_blend
+from noise2same.prediction.cluster import connect
 from noise2same.prediction.engines import prepare_for_inference
-from noise2same.prediction.predict import OnBlock, Predicted, predict, predict_whole
+from noise2same.prediction.predict import OnBlock, Predicted, Prediction, predict_block, predict_whole
 
 if TYPE_CHECKING:
     from noise2same.quality.checks import Verdict
@@ -92,6 +99,29 @@ class Tuned:
     def denoise(self, image: Input, axes: str | None = None, *, dtype: str = "same", tta: bool | None = None) -> Any:
         """As `Denoiser.denoise`."""
         return self.denoiser.denoise_in_detail(image, axes, dtype=dtype, tta=tta, tuned=self).result
+
+    def denoise_part(self, image: io.Image, part: Sequence[slice]) -> NDArray[Any]:
+        """The pixels of a part as they are in the whole result without tta, of which nothing else is computed.
+
+        Parameters
+        ----------
+        image : Image
+            The whole image, of which only the part and its halo are read.
+        part : sequence of slice
+            Start and stop along each of its axes: one index along S and T, all of C.
+        """
+        cuts = dict(zip(image.axes, part, strict=True))
+        sample = ax.Sample(image.data, image.axes, {axis: cuts[axis].start for axis in ax.SAMPLES if axis in cuts})
+        pixels, _ = predict_block(
+            self.denoiser._ready(self.device),
+            sample,
+            tuple(cuts[axis] for axis in ax.spatial(image.axes)),
+            normalization=self.denoiser._normalization()
+            or Normalization.measure(read_boxes([image], DIAGNOSED_VALUES)),
+            blend=self.blend,
+            device=self.device,
+        )
+        return ax.from_network(pixels, image.axes, tuple(cut.stop - cut.start for cut in part))
 
 
 class Denoiser:
@@ -138,6 +168,18 @@ class Denoiser:
         self.normalization = Normalization((0.0,), (1.0,))
         self.summary: dict[str, Any] = {}
 
+    def _repr_html_(self) -> str:
+        if self.network is None:
+            return markup.paragraph("A denoiser that is not trained yet.")
+        rows = {
+            "method": self.method.name,
+            "images like": f"{self.axes}, {self.channels} channel{'s' * (self.channels > 1)}",
+            "trained for": f"{self.summary.get('steps', 0)} steps, {self.summary.get('seconds', 0.0):.0f} s",
+            "parameters": f"{sum(weights.numel() for weights in self.network.parameters()):,}",
+        }
+        plan = "" if self.plan is None else markup.folded("the plan", self.plan._repr_html_())
+        return markup.heading("Denoiser") + markup.table(rows.items()) + plan
+
     @property
     def method(self) -> type[Algorithm]:
         """The method that it uses: the plan's choice where the settings leave it open."""
@@ -160,11 +202,13 @@ class Denoiser:
         say: Callable[[str], None] = lambda line: None,
         on_step: OnStep | None = None,
         on_point: Callable[[Denoiser], dict[str, float]] | None = None,
+        on_unreadable: Callable[[InputError], None] | None = None,
     ) -> Denoiser:
         """Train on noisy images and return self.
 
         Ctrl-C ends training early and keeps what was learned; `summary["interrupted"]` then is True. When the loss
-        becomes NaN or infinite, `Diverged` is raised, and this denoiser has the last weights that were good.
+        becomes NaN or infinite again and again, `Diverged` is raised, and this denoiser has the last weights that were
+        good.
 
         Parameters
         ----------
@@ -190,27 +234,32 @@ class Denoiser:
         on_point : callable, optional
             Given a denoiser as trained so far, fifty times in the run; the figures it returns join the history in
             `summary`.
+        on_unreadable : callable, optional
+            Given the error of each image that cannot be read, which is then left out; without it, the error is raised.
         """
         if plan is not None:
             self.config = plan.config
         if self.config.minutes == 0:
             raise InputError("minutes=0 trains nothing: give it some minutes, or denoise without training.")
         from noise2same.training.held_out import held_out_error  # imports what only training needs
+        from noise2same.training.launch import count_workers
         from noise2same.training.loop import fit
         from noise2same.training.pace import fastest
         from noise2same.training.progress import ProgressBar
         from noise2same.training.state import to_all
 
-        methods.check_target(self.config, given=target is not None)
-        opened = io.open_images(images, axes)
-        targets = None if target is None else io.open_pairs(opened, target, axes)
+        opened, targets = self.open_to_train(images, axes, target, on_unreadable=on_unreadable)
         before = self.normalization
         self._adopt(opened, resume)
         further = self.network is not None
-        plan, method, patches = self._plan_training(opened, targets, plan)
+        plan, method, patches = self._plan_training(opened, targets, plan, on_unreadable)
         where = pick(device)
+        recipe = plan.recipe(count_workers())
         for line in plan.lines(describe(where)):
             say(line)
+        if count_workers() > 1:
+            together = f"{count_workers()} processes, {count_workers() * patches.batch} patches a step"
+            say(f"Training together: {together}, learning rate {recipe.learning_rate:.2g}.")
         assert self.network is not None
         saved = None if checkpoint is None else Path(checkpoint)
         noise = method.profile.noise
@@ -220,7 +269,7 @@ class Denoiser:
                 self.network,
                 method,
                 patches,
-                plan.recipe(),
+                recipe,
                 held_out=held_out,
                 device=where,
                 checkpoint=saved,
@@ -245,13 +294,35 @@ class Denoiser:
         }
         if outcome.diverged:
             raise Diverged(
-                f"Training diverged after step {outcome.steps} (its loss or weights are not finite): give a lower "
-                f"learning rate, such as learning_rate={plan.learning_rate.value / 3:.1g} (--set on the command line)."
+                f"Training diverged after step {outcome.steps}, and {outcome.retries} lower learning rates did not "
+                "help: look for strange values in the images, or give a much lower rate, such as "
+                f"learning_rate={plan.learning_rate.value / 100:.1g} (--set on the command line)."
             )
         return self
 
+    def open_to_train(
+        self,
+        images: Input | Sequence[Input],
+        axes: str | None = None,
+        target: Input | Sequence[Input] | None = None,
+        *,
+        fallback: str | None = None,
+        on_unreadable: Callable[[InputError], None] | None = None,
+    ) -> tuple[list[io.Image], list[io.Image] | None]:
+        """Open what `fit` would train on: an evenly spread choice of many files, and with targets all pairs."""
+        methods.check_target(self.config, given=target is not None)
+        if target is not None:
+            opened = io.open_images(images, axes, fallback=fallback)
+            return opened, io.open_pairs(opened, target, axes)
+        options: dict[str, Any] = {"most": TRAINING_FILES, "seed": self.config.seed, "on_unreadable": on_unreadable}
+        return open_spread(images, axes, fallback=fallback, **options), None
+
     def _plan_training(
-        self, images: list[io.Image], targets: list[io.Image] | None, plan: Plan | None
+        self,
+        images: list[io.Image],
+        targets: list[io.Image] | None,
+        plan: Plan | None,
+        on_unreadable: Callable[[InputError], None] | None,
     ) -> tuple[Plan, Method, Patches]:
         """Read the images, make a plan for them unless one is given, and make what it asks for."""
         trained: Channels | None = None
@@ -261,9 +332,10 @@ class Denoiser:
             self.config = self.config.model_copy(update={"features": features})  # it keeps its network
         time, weights = choose_time(images, self.config if plan is None else plan.config)
         if time.value > 0:
-            images, targets = (None if one is None else list(map(along_time, one)) for one in (images, targets))
+            images = list(map(along_time, images))
+            targets = None if targets is None else list(map(along_time, targets))
         how = self.config.normalization if plan is None else plan.normalization.value
-        data = read_training_data(images, targets, normalization=how)
+        data = read_training_data(images, targets, normalization=how, on_unreadable=on_unreadable)
         found, strengths, self.diagnosis = fingerprint(data, self.config)
         plan = make_plan(found, self.config, trained=trained, time=time) if plan is None else plan
         plan.check_fits(found, trained)
@@ -287,6 +359,11 @@ class Denoiser:
                 load_pretrained(self.network)
             set_weights(self.network, weights)
         return plan, method, patches
+
+    def diagnose_again(self, images: list[io.Image]) -> None:
+        """Diagnose the noise of the images that it was trained on, as `fit` did; a file does not keep that."""
+        how = self.config.normalization if self.plan is None else self.plan.normalization.value
+        _, _, self.diagnosis = fingerprint(read_training_data(images, normalization=how), self.config)
 
     def _previewing(self, on_step: OnStep | None) -> OnStep | None:
         """A listener whose `state.preview(image)` denoises an image with the network as it is."""
@@ -314,7 +391,7 @@ class Denoiser:
             if getattr(self.config, name) != getattr(default, name):
                 culprit = next(iter(self.config.method_settings), name) if name == "method_settings" else name
                 raise InputError(f"minutes=0 trains nothing, which {culprit} is for: leave one of them out.")
-        opened = io.open_images(images, axes)
+        opened = open_spread(images, axes, most=TRAINING_FILES, seed=self.config.seed)
         self._adopt(opened, resume=False)
         channels = self._choose_channels(opened)
         features = self.config.features or FEATURES_PICTURE
@@ -344,6 +421,9 @@ class Denoiser:
         strength: float = 1.0,
         device: Device = None,
         on_block: OnBlock | None = None,
+        workers: int | None = None,
+        scheduler: str | None = None,
+        resume: bool = False,
     ) -> Any:
         """Denoise one image, block by block.
 
@@ -371,6 +451,13 @@ class Denoiser:
         on_block : callable, optional
             Called as `on_block(done, total)` after each block. If it returns True, denoising ends with
             `errors.Cancelled`, and no file is left.
+        workers : int, optional
+            Processes on this machine to share the work, with one thread each; from a file to a Zarr store only. A
+            script that gives it needs `if __name__ == "__main__":`.
+        scheduler : str, optional
+            Address of a Dask scheduler whose workers share the work, which see the same files as this process.
+        resume : bool
+            Go on with a Zarr store that a stopped job left unfinished.
 
         Returns
         -------
@@ -378,6 +465,7 @@ class Denoiser:
             The denoised array, or the path of the file when `output` is given.
         """
         options: dict[str, Any] = {"dtype": dtype, "tta": tta, "strength": strength, "device": device}
+        options |= {"workers": workers, "scheduler": scheduler, "resume": resume}
         return self.denoise_in_detail(image, axes, output=output, on_block=on_block, **options).result
 
     def denoise_in_detail(
@@ -391,6 +479,9 @@ class Denoiser:
         strength: float = 1.0,
         device: Device = None,
         on_block: OnBlock | None = None,
+        workers: int | None = None,
+        scheduler: str | None = None,
+        resume: bool = False,
         diagnosis: Diagnosis | None = None,
         tuned: Tuned | None = None,
     ) -> Denoised:
@@ -398,7 +489,7 @@ class Denoiser:
 
         Parameters
         ----------
-        image, axes, output, dtype, tta, strength, device, on_block
+        image, axes, output, dtype, tta, strength, device, on_block, workers, scheduler, resume
             As for `denoise`.
         diagnosis : Diagnosis, optional
             Of the noise of this image, if it is known already.
@@ -418,21 +509,31 @@ class Denoiser:
         elif tta:
             raise InputError(f"{self.method.name} is not a network, which tta is for: leave that out.")
         target = opened.dtype if dtype == "same" else io.dtype_of(dtype)
-        sink: AbstractContextManager[Any]
-        if output is None:
-            sink = nullcontext(np.empty(opened.shape, target))
+        shared = workers is not None or scheduler is not None
+        if output is not None and opened.path is not None:
+            io.check_output(output, [opened.path])
+        if shared:
+            self._check_shared(opened, output)
+        used = self.uses_tta(opened) if tta is None else tta
+        options: dict[str, Any] = {"tta": used, "strength": strength}
+        out: Any = None
+        if output is not None and io.is_store(output) and self.network is not None:
+            place = Path(output).expanduser()
+            ways: dict[str, Any] = {"on_block": on_block, "workers": workers, "scheduler": scheduler, "resume": resume}
+            done, found = self._fill_store(opened, place, target, options, device, diagnosis, tuned, **ways)
         else:
-            if opened.path is not None:
-                io.check_output(output, [opened.path])
-            sink = io.create(output, opened, target)
-        seen = self._seen_as(opened)
-        with sink as out:
-            found = self.tuned_to(seen, device, diagnosis) if tuned is None else tuned
-            done = self._predict(seen, out if seen.data.ndim == out.ndim else out[None], tta, strength, on_block, found)
+            sink: AbstractContextManager[Any]
+            sink = nullcontext(np.empty(opened.shape, target)) if output is None else io.create(output, opened, target)
+            with sink as out:
+                found = self.tuned_to(opened, device, diagnosis) if tuned is None else tuned
+                done = self._predict(opened, out, options, on_block, found)
+                opened.check_unchanged()
         if done.invalid:
             warnings.warn(f"{opened.name}: {done.invalid} NaN or infinite pixels were passed through.", stacklevel=3)
         if opened.others:
-            warnings.warn(f"{opened.name} holds {opened.others + 1} images; only the first was denoised.", stacklevel=3)
+            hint = f" Name the others, such as {opened.name}/1." if opened.details.get("collection") else ""
+            told = f"{opened.name} holds {opened.others + 1} images; only the first was denoised.{hint}"
+            warnings.warn(told, stacklevel=3)
         return Denoised(out if output is None else Path(output), tuple(done.input_share.tolist()), found)
 
     def report(
@@ -480,16 +581,18 @@ class Denoiser:
         if self.network is None:
             raise InputError("This denoiser is not trained yet: there is nothing to save.")
         path = Path(path)
-        header = {
+        write_model(path, self._header() | {"summary": self.summary}, self.network.state_dict())
+        return path
+
+    def _header(self) -> dict[str, Any]:
+        """All that decides its results but the weights, as JSON holds it."""
+        return {
             "config": self.config.model_dump(mode="json"),
             "plan": None if self.plan is None else self.plan.model_dump(mode="json"),
             "axes": self.axes,
             "channels": self.channels,
             "normalization": dataclasses.asdict(self.normalization),
-            "summary": self.summary,
         }
-        write_model(path, header, self.network.state_dict())
-        return path
 
     @classmethod
     def load(cls, path: str | os.PathLike[str], *, method: type[Method] | None = None) -> Denoiser:
@@ -568,7 +671,7 @@ class Denoiser:
         where = pick(device)
         if self.network is None or not (self.config.blend if self.plan is None else self.plan.blend.value):
             return Tuned(self, where, diagnosis)
-        boxes = read_boxes([image], DIAGNOSED_VALUES)
+        boxes = read_boxes([self._seen_as(image)], DIAGNOSED_VALUES)
         diagnosis = diagnose(boxes) if diagnosis is None else diagnosis
         noise = diagnosis.noise
         if self.plan is not None and self.plan.noise_is_given:
@@ -591,27 +694,101 @@ class Denoiser:
         return self._prepared[1]
 
     def _predict(
-        self, image: io.Image, out: Any, tta: bool | None, strength: float, on_block: OnBlock | None, tuned: Tuned
+        self, image: io.Image, out: Any, options: dict[str, Any], on_block: OnBlock | None, tuned: Tuned
     ) -> Predicted:
         """Denoise `image` into `out`."""
         if self.network is None:
             method = self.method
             assert issubclass(method, Classical), "a method that is trained has a network"
-            classical = method(methods.settings_of(method, self.config), self.config.sigma)
+            classical, strength = (
+                method(methods.settings_of(method, self.config), self.config.sigma),
+                options["strength"],
+            )
             return predict_whole(classical.denoise, image.data, image.axes, out, strength=strength, on_block=on_block)
-        return predict(
-            self._ready(tuned.device),
-            image.data,
-            image.axes,
-            out,
-            normalization=self._normalization(),
-            tta=self.uses_tta(image) if tta is None else tta,
-            blend=tuned.blend,
-            strength=strength,
-            memory=None if self.plan is None else self.plan.block_memory.value,
-            device=tuned.device,
-            on_block=on_block,
-        )
+        work = self.prediction(image, out, tuned.device, tuned.blend, **options)
+        return work.run(work.parts(), on_block=on_block)
+
+    def prediction(
+        self, image: io.Image, out: Any, device: torch.device, blend: Blend | None, *, tta: bool, strength: float
+    ) -> Prediction:
+        """The work of denoising an image into an array, which can be done in parts."""
+        memory = None if self.plan is None else self.plan.block_memory.value
+        options: dict[str, Any] = {"tta": tta, "blend": blend, "strength": strength, "memory": memory, "device": device}
+        known, seen = self._normalization(), self._seen_as(image)
+        target = out if seen.data.ndim == out.ndim else out[None]
+        return Prediction(self._ready(device), seen.data, seen.axes, target, normalization=known, **options)
+
+    def _check_shared(self, image: io.Image, output: str | os.PathLike[str] | None) -> None:
+        """Raise InputError if several workers cannot share this."""
+        if self.network is None:
+            raise InputError(
+                f"{self.method.name} takes a whole image at once, which workers cannot share: leave them out."
+            )
+        if image.path is None:
+            raise InputError("Workers open the image themselves: give the name of a file, not an array.")
+        if output is None or not io.is_store(output):
+            raise InputError("Workers write one image together as Zarr only: give an output that ends in .zarr.")
+
+    def _fill_store(
+        self,
+        image: io.Image,
+        output: Path,
+        dtype: np.dtype[Any],
+        options: dict[str, Any],
+        device: Device,
+        diagnosis: Diagnosis | None,
+        tuned: Tuned | None,
+        *,
+        on_block: OnBlock | None,
+        workers: int | None,
+        scheduler: str | None,
+        resume: bool,
+    ) -> tuple[Predicted, Tuned]:
+        """Denoise `image` into a Zarr store, which can be resumed, and may be done by workers."""
+        from noise2same.io import ome_zarr
+        from noise2same.io.chunks import Chunked
+        from noise2same.prediction.job import unfinished
+        from noise2same.prediction.store import Remote, fill_store
+
+        io.check_place(output)
+        identity = {
+            "input": io.state_of(image),
+            "model": self.digest(),
+            "output": [output.name, str(np.dtype(dtype))],
+            "setting": options | {"blend": tuned is None or tuned.blend is not None},
+            "version of noise2same": __version__,
+        }
+        with ExitStack() as stack:
+            job = stack.enter_context(unfinished(output, identity, resume=resume))
+            begun = job.identity() is not None
+            levels = ome_zarr.open_store(job.store) if begun else ome_zarr.new_store(job.store, image, dtype)
+            if isinstance(image.data, Chunked):
+                known = np.load(job.chunks) if job.chunks.exists() else None
+                there = image.data.watch(known)
+                if known is None and there is not None:
+                    np.save(job.chunks, there)
+            client = remote = None
+            if workers is not None or scheduler is not None:
+                self.save(job.model)
+                client = stack.enter_context(connect(workers, scheduler))
+            found = self.tuned_to(image, device, diagnosis) if tuned is None else tuned
+            job.begin(identity)
+            if client is not None and image.path is not None:
+                own = self.config.method if isinstance(self.config.method, type) else None
+                where = None if device is None else str(device)
+                opening = partial(open_prediction, job.model, own, image.path, image.axes, job.store, job.chunks)
+                remote = Remote(uuid4().hex, partial(opening, where, found.blend, **options))
+            work = self.prediction(image, levels[0], found.device, found.blend, **options)
+            done = fill_store(job, work, levels, client=client, remote=remote, on_block=on_block)
+        return done, found
+
+    def digest(self) -> str:
+        """What tells this model from others: a hash of its weights and of what it takes with them."""
+        found = hashlib.sha256(json.dumps(self._header(), sort_keys=True).encode())
+        weights = {} if self.network is None else self.network.state_dict()
+        for name, values in sorted(weights.items()):
+            found.update(name.encode() + values.cpu().contiguous().numpy().tobytes())
+        return found.hexdigest()
 
     def _seen_as(self, image: io.Image) -> io.Image:
         """An image as the network takes it: of a film, along time."""
@@ -650,3 +827,25 @@ class Denoiser:
                 else "give its axes, or use others"
             )
             raise InputError(f"{image.name} is {here}D (axes {image.axes}) but {other} {there}D; {hint}.")
+
+
+def open_prediction(
+    model: Path,
+    method: type[Method] | None,
+    image: Path,
+    axes: str,
+    store: Path,
+    chunks: Path,
+    device: str | None,
+    blend: Blend | None,
+    **options: Any,
+) -> Prediction:
+    """The work of denoising an image into a store, in a worker that has the same files."""
+    from noise2same.io import ome_zarr
+    from noise2same.io.chunks import Chunked
+
+    opened = io.read(image, axes)
+    if isinstance(opened.data, Chunked) and chunks.exists():
+        opened.data.watch(np.load(chunks))
+    denoiser = Denoiser.load(model, method=method)
+    return denoiser.prediction(opened, ome_zarr.open_store(store)[0], pick(device), blend, **options)

@@ -60,6 +60,7 @@ def is_out_of_memory(error: BaseException) -> bool:
         "bad allocation",
         "failed to allocate",
         "could not create a memory object",
+        "could not create a primitive",  # of oneDNN, whose code did not fit
     )
     return isinstance(error, MemoryError | torch.OutOfMemoryError) or (
         isinstance(error, RuntimeError) and any(words in str(error).lower() for words in full)

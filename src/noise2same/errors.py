@@ -16,6 +16,10 @@ class UnknownAxes(InputError):
         self.shape = shape
 
 
+class NoSpace(InputError):
+    """The disk is full, which no other file would change."""
+
+
 class Diverged(InputError):
     """Training came to NaN or infinite numbers and ended. What was trained has the last weights that were good."""
 

@@ -1,51 +1,81 @@
 """From noisy images to denoised ones: check, plan, train, predict, assess. For one image or thousands.
 
 Every door calls this: the command line and `noise2same.denoise`. It prints nothing; a `Listener` shows what it likes.
-Each image is opened once. It is decoded once too, unless all images together are too large for memory.
+Of several files, each is opened when its turn comes, and one that is bad does not keep the others from being done.
+Those that were trained on are not decoded again, unless all of them together are too large for memory.
 """
 
 from __future__ import annotations
 
+import hashlib
+import json
 import os
+import tempfile
+import time
+import warnings
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
-from functools import partial
+from contextlib import nullcontext
+from dataclasses import dataclass, field, replace
+from functools import lru_cache, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from numpy.typing import NDArray
 
-from noise2same import io, methods
+from noise2same import io, markup, methods
 from noise2same.config import Config
 from noise2same.denoiser import Denoised, Denoiser, Device
-from noise2same.errors import Diverged, InputError
-from noise2same.plan import Plan
+from noise2same.device import is_out_of_memory
+from noise2same.errors import Diverged, InputError, NoSpace
+from noise2same.files import PREFIX, claim
+from noise2same.journal import Journal, source_of
+from noise2same.plan import TRAINING_FILES, Plan
 
 if TYPE_CHECKING:
     from noise2same.noise.diagnose import Diagnosis
     from noise2same.quality.assess import Assessment
+    from noise2same.quality.checks import Verdict, Word
     from noise2same.training.state import OnStep
 
 FIXED = ("method", "channels", "block", "features", "levels", "noise_model")
 """Settings of a trained network that cannot change, since its weights would not fit."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Item:
     """One image of a job."""
 
-    image: io.Image
+    source: io.Image | Path
+    """An opened image, or a file that is opened when its turn comes."""
     output: Path | None = None
     """File for the result; None for an array."""
     report: Path | None = None
     """File for a report on it."""
 
+    @property
+    def name(self) -> str:
+        """What to call it in a message."""
+        return str(self.source) if isinstance(self.source, Path) else self.source.name
+
+    @property
+    def path(self) -> Path | None:
+        """Its file, if it has one."""
+        return self.source if isinstance(self.source, Path) else self.source.path
+
+    def sent(self) -> Item:
+        """The same for another process, which may be in another folder."""
+        if self.path is None or self.output is None:
+            raise InputError("Workers open and write images themselves: give names of files, not arrays.")
+        return Item(self.path.absolute(), self.output.absolute(), self.report and self.report.absolute())
+
 
 @dataclass(frozen=True)
 class Job:
-    """Images to denoise, opened, and what their results are to be. `check` makes it."""
+    """Images to denoise, and what their results are to be. `check` makes it."""
 
     items: tuple[Item, ...]
+    axes: str | None = None
+    """Of images that are not opened yet, where they do not say themselves."""
     dtype: str = "same"
     """Of the results: "same" as their images, or the name of another."""
     tta: bool | None = None
@@ -54,11 +84,37 @@ class Job:
     """From 0, the input, to 1, the denoised image."""
     verdict: bool = True
     """Whether to assess each result."""
+    strict: bool = False
+    """Whether the first image that cannot be denoised ends the job."""
+    workers: int | None = None
+    """Processes on this machine that share the work: one image, or an image each of several."""
+    scheduler: str | None = None
+    """Dask scheduler whose workers do."""
 
     @property
-    def images(self) -> list[io.Image]:
-        """All images."""
-        return [item.image for item in self.items]
+    def goes_on(self) -> bool:
+        """Whether an image that cannot be denoised is left out, and the others are done."""
+        return len(self.items) > 1 and not self.strict
+
+    def open(self, item: Item, denoiser: Denoiser) -> io.Image:
+        """Open an image, and see whether it can be denoised and its result written."""
+        trained = denoiser if denoiser.network is not None else None
+        fallback = None if trained is None else trained.axes
+        image = item.source
+        if isinstance(image, Path):
+            image = io.read(image, self.axes, fallback=fallback)
+        if trained is not None:
+            trained.check_fits(image)
+        if item.output is not None:
+            wanted = None if self.dtype == "same" else io.dtype_of(self.dtype)
+            io.check_output(item.output, [] if image.path is None else [image.path], image, wanted)
+        return image
+
+    def identity(self, denoiser: Denoiser) -> str:
+        """What stands for the model and the settings of the results."""
+        settings = {name: getattr(self, name) for name in ("axes", "dtype", "tta", "strength")}
+        told = json.dumps(settings | {"model": denoiser.digest()}, sort_keys=True)
+        return hashlib.sha256(told.encode()).hexdigest()[:32]
 
 
 @dataclass(frozen=True)
@@ -69,16 +125,37 @@ class Result:
     denoised: NDArray[Any] | Path | None = None
     """The result, or the file that holds it; None if it failed."""
     assessment: Assessment | None = None
+    """Of one image alone; it holds pixels, and those of thousands would not fit into memory."""
+    verdict: Verdict | None = None
+    """On it, if it was made now."""
+    word: Word | None = None
+    """Of the verdict, also of one that was made before."""
+    facts: dict[str, Any] = field(default_factory=dict)
+    """The verdict and what it rests on, as JSON holds them."""
     error: str = ""
     """Why it failed."""
+    skipped: bool = False
+    """Whether it was there already, made by the same job."""
+    source: str = ""
+    """What `journal.source_of` said of its file before it was opened."""
+    seconds: float = 0.0
+    """That it took."""
+    warnings: tuple[str, ...] = ()
+    """What another process warned of."""
+
+    def _repr_html_(self) -> str:
+        if self.assessment is not None:
+            return self.assessment._repr_html_()
+        return markup.paragraph(f"{self.item.name}: {self.error or self.item.output or 'denoised'}")
 
     def figures(self) -> dict[str, Any]:
         """Names of the files, and the verdict with its figures, as JSON holds them."""
-        names: dict[str, Any] = {"input": self.item.image.name}
+        names: dict[str, Any] = {"input": self.item.name}
         if self.error:
             return names | {"error": self.error}
         names["output"] = None if self.item.output is None else str(self.item.output)
-        return names | ({} if self.assessment is None else self.assessment.figures())
+        names |= {"skipped": True} if self.skipped else {"seconds": round(self.seconds, 3)}
+        return names | self.facts
 
 
 @dataclass(frozen=True)
@@ -108,9 +185,15 @@ def check(
     tta: bool | None = None,
     strength: float = 1.0,
     verdict: bool = True,
+    strict: bool = False,
+    workers: int | None = None,
+    scheduler: str | None = None,
     denoiser: Denoiser | None = None,
 ) -> Job:
-    """Open all images, and see whether they can be denoised and written, before any work starts.
+    """See whether images can be denoised and results written, before any work starts.
+
+    One file is opened. Of several, names and folders are looked at only: there may be thousands, and one that is bad
+    must not keep the others from being done.
 
     Parameters
     ----------
@@ -130,27 +213,35 @@ def check(
         From 0, the input, to 1, the denoised image.
     verdict : bool
         Assess each result, which reports need.
+    strict : bool
+        End with the first image that cannot be denoised; otherwise it is named, and the others are done.
+    workers, scheduler : optional
+        As for `Denoiser.denoise`.
     denoiser : Denoiser, optional
-        If it has a network already, whether the images fit that is checked too.
+        If it has a network already, whether an opened image fits that is checked too.
 
     Returns
     -------
     Job
         For `run`.
     """
-    trained = denoiser if denoiser is not None and denoiser.network is not None else None
-    opened = io.open_images(images, axes, fallback=None if trained is None else trained.axes)
+    fallback = None if denoiser is None or denoiser.network is None else denoiser.axes
+    sources = io.list_images(images, axes, fallback=fallback)
+    if len(sources) == 1 and isinstance(sources[0], Path):
+        sources = [io.read(sources[0], axes, fallback=fallback)]
     targets = [None if output is None else Path(output).expanduser() for output in outputs]
     wanted = None if dtype == "same" else io.dtype_of(dtype)
-    sources = {image.path.resolve(): image.path for image in opened if image.path is not None}
-    for image, target in zip(opened, targets, strict=True):
-        if trained is not None:
-            trained.check_fits(image)
-        if target is not None:
-            source = sources.get(target.resolve(), image.path)
-            io.check_output(target, [] if source is None else [source], image, wanted)
-    pages = [None] * len(opened) if reports is None else reports
-    return Job(tuple(map(Item, opened, targets, pages)), dtype, tta, strength, verdict)
+    pages = [None] * len(sources) if reports is None else reports
+    items = tuple(Item(*one) for one in zip(sources, targets, pages, strict=True))
+    job = Job(items, axes, dtype, tta, strength, verdict, strict, workers, scheduler)
+    known = {item.path.resolve(): item.path for item in job.items if item.path is not None}
+    for item in job.items:
+        if item.output is not None:
+            source = known.get(item.output.resolve(), item.path)
+            io.check_output(item.output, [] if source is None else [source], None, wanted)
+        if isinstance(item.source, io.Image):
+            job.open(item, Denoiser() if denoiser is None else denoiser)
+    return job
 
 
 def run(
@@ -159,6 +250,7 @@ def run(
     *,
     plan: Plan | None = None,
     keep: Path | None = None,
+    journal: Path | None = None,
     resume: bool = False,
     log: Path | None = None,
     device: Device = None,
@@ -175,7 +267,13 @@ def run(
         A trained one is used as it is. Otherwise it is trained first or, with minutes=0, takes the pretrained network.
     keep : path, optional
         Model file in which a trained network is kept until all results are written.
-    plan, resume, log, device, progress, listener
+    journal : path, optional
+        Folder of the results, where what is done is noted (`journal.Journal`).
+    resume : bool
+        Go on from a training that was stopped, and leave out images whose results are there by this job.
+    resume : bool
+        Go on where a run was stopped: in training or, if that was done, in denoising to a Zarr store.
+    plan, log, device, progress, listener
         As for `train`; `device` is where to denoise as well.
 
     Returns
@@ -184,49 +282,214 @@ def run(
         One for each image. Of several images, one that cannot be denoised is a result with an `error`.
     """
     learns = denoiser.network is None and denoiser.method.trained
-    diagnosis = None
-    if learns and denoiser.config.minutes == 0:
-        denoiser.use_pretrained(job.images, say=listener.say)
-        learns = False
-    elif learns:
-        options: dict[str, Any] = {"plan": plan, "resume": resume, "log": log, "device": device, "progress": progress}
-        train(denoiser, job.images, model=keep, listener=listener, **options)
-        if len(job.items) == 1:
-            diagnosis = denoiser.diagnosis
-    results = []
+    opened: dict[Path, io.Image] = {}
+    if learns:
+        images = open_to_train(
+            denoiser, [item.source for item in job.items], job.axes, listener, strict=not job.goes_on
+        )
+        if denoiser.config.minutes == 0:
+            denoiser.use_pretrained(images, say=listener.say)
+        else:
+            options: dict[str, Any] = {"plan": plan, "resume": resume, "log": log, "device": device}
+            train(denoiser, images, model=keep, progress=progress, strict=not job.goes_on, listener=listener, **options)
+        opened = {image.path: image for image in images if image.path is not None}
+    elif keep is not None and keep.exists() and len(job.items) == 1:
+        denoiser.diagnose_again([job.open(job.items[0], denoiser)])  # as it was when it was trained
+    diagnosis = denoiser.diagnosis if len(job.items) == 1 else None
+    book = None if journal is None else Journal(journal, job.identity(denoiser))
+    results = _find_done(job, book, resume, listener)
+    for result in results.values():
+        listener.on_result(result)
+    todo = [item for item in job.items if item not in results]
+
+    def take(result: Result) -> None:
+        if book is not None:
+            _note(book, result)
+        results[result.item] = result if len(job.items) == 1 else replace(result, assessment=None)
+        listener.on_result(result)
+
     try:
-        for item in job.items:
-            results.append(_denoise(item, job, denoiser, device, diagnosis, listener))
-            listener.on_result(results[-1])
-    except BaseException:
-        if learns and keep is not None:
-            listener.say(f"The trained model is kept in {keep}; use it with --model.")
+        if todo and len(job.items) > 1 and (job.workers or job.scheduler):
+            denoise_on_workers(job, todo, denoiser, device, take)
+        else:
+            for item in todo:
+                image = None if item.path is None else opened.pop(item.path, None)
+                ways: dict[str, Any] = {"diagnosis": diagnosis, "resume": resume, "listener": listener}
+                take(denoise_item(item, job, denoiser, device, image=image, **ways))
+    except BaseException as error:
+        kept = keep if keep is not None and keep.exists() else None
+        done = sum(not result.error for result in results.values())
+        told = _what_is_kept(job, done, kept, resumable=book is not None)
+        if isinstance(error, KeyboardInterrupt):
+            nothing = f"Interrupted.{'' if told else ' Nothing was written.'}"
+            raise type(error)(f"{str(error) or nothing}{told}") from None
+        if kept is not None or done:
+            listener.say(told.strip())
         raise
-    if learns and keep is not None and any(not result.error for result in results):
-        keep.unlink(missing_ok=True)
-    return results
+    if keep is not None and keep.exists():
+        if any(result.error for result in results.values()):
+            listener.say(f"The trained model is kept in {keep}: with --resume, only what failed is done again.")
+        else:
+            keep.unlink()
+    return [results[item] for item in job.items]
 
 
-def _denoise(
-    item: Item, job: Job, denoiser: Denoiser, device: Device, diagnosis: Diagnosis | None, listener: Listener
+def open_to_train(
+    denoiser: Denoiser,
+    sources: Sequence[io.Input],
+    axes: str | None = None,
+    listener: Listener = SILENT,
+    *,
+    fallback: str | None = None,
+    strict: bool = False,
+) -> list[io.Image]:
+    """Open images to train on: an evenly spread choice of many files, and of several those that can be opened."""
+    leave_out = None if strict or len(sources) == 1 else _leaving_out(listener)
+    images, _ = denoiser.open_to_train(sources, axes, fallback=fallback, on_unreadable=leave_out)
+    files = sum(not isinstance(source, io.Image) for source in sources)
+    if files > TRAINING_FILES:
+        listener.say(f"Training on {len(images)} of {files} files, evenly spread.")
+    return images
+
+
+def _leaving_out(listener: Listener) -> Callable[[InputError], None]:
+    return lambda error: listener.say(f"{error} It is left out of training.")
+
+
+def denoise_on_workers(
+    job: Job, items: Sequence[Item], denoiser: Denoiser, device: Device, take: Callable[[Result], None]
+) -> None:
+    """Denoise images on Dask workers, one each at a time; `take` gets each result as it is there.
+
+    The model goes to each worker once, by a file beside the results.
+    """
+    from noise2same.prediction.cluster import connect
+    from noise2same.prediction.workers import run_on
+
+    alone = replace(job, items=job.items[:2], workers=None, scheduler=None)  # two: a fault of one does not end the rest
+    sent = {item.sent(): item for item in items}
+    folder = next((item.output.parent for item in items if item.output is not None), None)
+
+    def on_done(found: list[tuple[Item, Result]]) -> None:
+        for item, result in found:
+            for told in result.warnings:
+                warnings.warn(told, stacklevel=1)
+            take(replace(result, item=sent[item]))
+            if result.error and job.strict:
+                raise InputError(result.error)
+
+    with (
+        connect(job.workers, job.scheduler) as client,
+        tempfile.TemporaryDirectory(dir=folder, prefix=PREFIX) as shared,
+    ):
+        model = None
+        if denoiser.network is not None:
+            model = denoiser.save(Path(shared).absolute() / "model.safetensors")
+        run_on(client, partial(denoise_in_worker, alone, model, denoiser.config, device), sent, on_done)
+
+
+@lru_cache(maxsize=1)
+def _load_once(model: Path, method: Any) -> Denoiser:
+    return Denoiser.load(model, method=method)
+
+
+def denoise_in_worker(job: Job, model: Path | None, config: Config, device: Device, item: Item) -> Result:
+    """As `denoise_item`, in another process. An error that no other image would be spared is raised."""
+    method: Any = config.method if isinstance(config.method, type) else None
+    denoiser = Denoiser(config) if model is None else _load_once(model, method)
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always", UserWarning)
+        result = denoise_item(item, job, denoiser, device)
+    ours = tuple(str(one.message) for one in caught if "noise2same" in one.filename)
+    return replace(result, assessment=None, warnings=ours)
+
+
+def denoise_item(
+    item: Item,
+    job: Job,
+    denoiser: Denoiser,
+    device: Device = None,
+    *,
+    diagnosis: Diagnosis | None = None,
+    resume: bool = False,
+    listener: Listener = SILENT,
+    image: io.Image | None = None,
 ) -> Result:
-    """Denoise and assess one image, and free its memory."""
-    image, on_block = item.image, partial(listener.on_block, item.image)
+    """Denoise and assess one image, and free its memory; `image` is the opened one, if it is open already."""
+    began = time.monotonic()
+    source = "" if item.path is None else source_of(item.path)
+    before = "" if item.output is None else source_of(item.output)
     assessment = None
     try:
+        image = job.open(item if image is None else replace(item, source=image), denoiser)
         options: dict[str, Any] = {"dtype": job.dtype, "tta": job.tta, "strength": job.strength, "device": device}
-        done = denoiser.denoise_in_detail(image, output=item.output, on_block=on_block, diagnosis=diagnosis, **options)
+        options |= {"output": item.output, "on_block": partial(listener.on_block, image), "diagnosis": diagnosis}
+        options |= {"workers": job.workers, "scheduler": job.scheduler, "resume": resume}
+        done = denoiser.denoise_in_detail(image, **options)
         if job.verdict:
             assessment = assess(image, done, job.tta)
             if item.report is not None:
                 report(item.report, assessment, denoiser)
-    except InputError as error:
-        if len(job.items) == 1:
+    except NoSpace:
+        raise
+    except KeyboardInterrupt:
+        if item.output is None or source_of(item.output) == before:
             raise
-        return Result(item, error=str(error))
+        raise KeyboardInterrupt(f"Interrupted while the result was judged; {item.output} is complete.") from None
+    except InputError as error:
+        if not job.goes_on:
+            raise
+        return Result(item, error=str(error), source=source)
+    except (MemoryError, RuntimeError) as error:
+        if not is_out_of_memory(error):
+            raise
+        told = f"Memory ran out for {item.name}, also with smaller blocks: free some, or use a computer with more."
+        if not job.goes_on:
+            raise InputError(told) from error
+        return Result(item, error=told, source=source)
     finally:
-        image.forget()
-    return Result(item, done.result, assessment)
+        if image is not None:
+            image.forget()
+    result = Result(item, done.result, source=source, seconds=time.monotonic() - began)
+    if assessment is None:
+        return result
+    verdict = assessment.verdict
+    return replace(result, assessment=assessment, verdict=verdict, word=verdict.word, facts=assessment.figures())
+
+
+def _find_done(job: Job, book: Journal | None, resume: bool, listener: Listener) -> dict[Item, Result]:
+    """Results that are there by this job; without `resume` they are only counted, as they are made again."""
+    found = {}
+    for item in job.items if book is not None and book.known else ():
+        entry = book.find(item.path, item.output) if book and item.path and item.output else None
+        complete = item.report is None or item.report.exists()
+        if entry is not None and complete and (entry.get("verdict") or not job.verdict):
+            facts = {"verdict": {"word": entry["verdict"]}} if job.verdict else {}
+            found[item] = Result(item, item.output, word=entry.get("verdict"), facts=facts, skipped=True)
+    if found and not resume:
+        listener.say(f"{len(found)} of {len(job.items)} results are there already; --resume would keep them.")
+    return found if resume else {}
+
+
+def _note(book: Journal, result: Result) -> None:
+    """Note in the journal that a result is complete."""
+    if result.item.output is None or result.error:
+        return
+    try:
+        book.add(result.source, result.item.output, verdict=result.word)
+    except OSError as error:
+        told = f"{book.path} cannot be written ({error.strerror}): --resume will not see what is done."
+        warnings.warn(told, stacklevel=1)
+
+
+def _what_is_kept(job: Job, done: int, keep: Path | None, *, resumable: bool) -> str:
+    """Sentences for a user whose job was stopped: how far it came, and how to go on."""
+    said = f" {done} of {len(job.items)} images are done." if len(job.items) > 1 else ""
+    if keep is not None:
+        said += f" The trained model is kept in {keep}."
+    if keep is not None or resumable:
+        said += " The same command with --resume goes on from here."
+    return said
 
 
 def assess(noisy: io.Image, done: Denoised, tta: bool | None = None) -> Assessment:
@@ -261,6 +524,7 @@ def train(
     log: Path | None = None,
     device: Device = None,
     progress: bool = False,
+    strict: bool = True,
     listener: Listener = SILENT,
 ) -> None:
     """Train a denoiser and save it, with a checkpoint beside it until it is safe.
@@ -280,6 +544,8 @@ def train(
         Go on from the checkpoint, or from the denoiser's own weights.
     axes, target, plan, log, device, progress
         As for `Denoiser.fit`.
+    strict : bool
+        End if an image cannot be read; otherwise one of several is named and left out.
     listener : Listener
         What is told of it.
     """
@@ -291,23 +557,40 @@ def train(
     if resume and denoiser.network is None and (checkpoint is None or not checkpoint.exists()):
         raise InputError(f"There is nothing to resume: {checkpoint} does not exist; start without --resume.")
     options: dict[str, Any] = {"plan": plan, "resume": resume, "log": log, "device": device, "progress": progress}
+    options |= {"say": listener.say, "on_step": listener.on_step}
+    options["on_unreadable"] = None if strict or len(images) == 1 else _leaving_out(listener)
     writes = model is not None and is_first_worker()
-    try:
-        denoiser.fit(
-            images, axes, target=target, checkpoint=checkpoint, say=listener.say, on_step=listener.on_step, **options
-        )
-    except Diverged as error:
-        kept = _keep_good(denoiser, model, checkpoint) if model and checkpoint and writes else ""
+    with claim(model) if model is not None and writes else nullcontext():
+        try:
+            denoiser.fit(images, axes, target=target, checkpoint=checkpoint, **options)
+        except Diverged as error:
+            kept = _keep_good(denoiser, model, checkpoint) if model and checkpoint and writes else ""
+            wait_for_everyone()
+            raise Diverged(f"{error}{kept}") from None
+        if model is not None and writes:
+            _save(denoiser, model)
         wait_for_everyone()
-        raise Diverged(f"{error}{kept}") from None
-    if model is not None and writes:
+        if denoiser.summary["interrupted"]:
+            where = (
+                f" What was learned is in {model}; the same command with --resume goes on from here." if model else ""
+            )
+            raise KeyboardInterrupt(f"Training was interrupted at step {denoiser.summary['steps']}.{where}")
+        if checkpoint is not None and writes:
+            checkpoint.unlink(missing_ok=True)
+
+
+def _save(denoiser: Denoiser, model: Path) -> None:
+    """Save a trained denoiser; where the disk is full, in the folder for temporary files, and NoSpace says so."""
+    try:
         denoiser.save(model)
-    wait_for_everyone()
-    if denoiser.summary["interrupted"]:
-        where = f" What was learned is in {model}; the same command with --resume goes on from here." if model else ""
-        raise KeyboardInterrupt(f"Training was interrupted at step {denoiser.summary['steps']}.{where}")
-    if checkpoint is not None and writes:
-        checkpoint.unlink(missing_ok=True)
+    except NoSpace as error:
+        elsewhere = Path(tempfile.mkdtemp(prefix="noise2same-")) / model.name
+        try:
+            denoiser.save(elsewhere)
+        except InputError:
+            elsewhere.parent.rmdir()
+            raise error from None
+        raise NoSpace(f"{error} What was learned is in {elsewhere}; move it.") from None
 
 
 def _keep_good(denoiser: Denoiser, model: Path, checkpoint: Path) -> str:
@@ -323,6 +606,19 @@ def _keep_good(denoiser: Denoiser, model: Path, checkpoint: Path) -> str:
 def checkpoint_of(model: Path) -> Path:
     """Where the state of an unfinished training of `model` is kept; just .ckpt could be a file of the user's."""
     return model.with_name(model.stem.removesuffix(".unfinished") + ".unfinished.ckpt")
+
+
+def load_unfinished(keep: Path, config: Config) -> Denoiser | None:
+    """The model of a job that was stopped after its training, while it denoised; None if there is none.
+
+    InputError if it was trained with other settings than those in `config`.
+    """
+    if not keep.exists() or checkpoint_of(keep).exists():
+        return None
+    denoiser = Denoiser.load(keep)
+    if denoiser.config != Denoiser(config).config:
+        raise InputError(f"{keep} was trained with other settings: give the same, or start without --resume.")
+    return denoiser
 
 
 def load_to_resume(model: Path, given: Mapping[str, Any]) -> Denoiser:

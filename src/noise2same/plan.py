@@ -19,7 +19,7 @@ import numpy as np
 import torch
 from pydantic import BaseModel, ConfigDict, ValidationError
 
-from noise2same import methods
+from noise2same import markup, methods
 from noise2same.config import Config, batch_of
 from noise2same.data.channels import shared_structure
 from noise2same.data.film import is_film, read_crops
@@ -47,6 +47,11 @@ Start = Literal["pretrained", "inflated", "model", "scratch"]
 TRAINED: tuple[Start, ...] = ("pretrained", "model")
 """Networks that need little training; the others have to learn from the start what a volume or an image is."""
 
+TRAINING_FILES = 512
+"""Files of a larger set that are opened and trained on, evenly spread over it.
+
+Set by reasoning: five minutes on a CPU draw some 20,000 patches, 40 of each file, and 512 files of 8 MB are read from a
+file server in a minute."""
 MINUTES = 5.0
 """Budget of a training where the user gives none."""
 MINUTES_PRETRAINED = 0.5
@@ -69,6 +74,8 @@ The wider network is 0.02 to 0.09 dB better without training, and as good or bet
 less than half the speed, which counts for many images (benchmarks/widths.md, set12.md)."""
 LEARNING_RATE = 3e-3
 """Adam's at its highest (benchmarks/presets.md)."""
+LARGEST_RATE = 1e-2
+"""Of the learning rates of many processes together, whatever their number; not measured."""
 DOUBLED = 10.0
 """Standard deviations above the median at which the noise's variance is taken to be doubled, if no gain was found.
 
@@ -104,6 +111,13 @@ BLOCK_MEMORY = {2: 2**29, 3: 2**30}
 """Bytes that a network may hold while it predicts a block, by the number of spatial dimensions.
 
 The process stays below 1 GB in 2D and 2 GB in 3D with the default network (benchmarks/memory.md)."""
+RETRIES = 3
+"""Times that a training which diverges goes back to its last good state; issue 27."""
+LOWER_RATE = 1 / 3
+"""Of the learning rate, each time. A third was enough in the trials of `tests/training/test_loop.py`; not measured."""
+EXPLODED = 100.0
+"""Times the highest loss of a run's beginning that no loss of many steps in a row may exceed. Not measured: images are
+normalized, so that a network that outputs nothing at all has a loss of about 1."""
 RECIPES: dict[str, dict[str, Any]] = {
     "fast": {"schedule": "cosine", "clip": 2.0, "ema": 0.999, "freeze_bn_after": 0.5},
     "best": {"schedule": "cosine", "clip": 2.0, "ema": 0.999, "freeze_bn_after": 0.5},
@@ -279,6 +293,10 @@ class Plan(Frozen):
         widths = [max(len(row[column]) for row in rows) for column in (0, 1)]
         return "\n".join(f"{name:{widths[0]}}  {value:{widths[1]}}  {reason}" for name, value, reason in rows)
 
+    def _repr_html_(self) -> str:
+        lines = "".join(map(markup.paragraph, self.lines()))
+        return lines + markup.folded("every decision", markup.table(self.rows(), ("decision", "value", "because")))
+
     def lines(self, device: str = "") -> list[str]:
         """The plan in three lines, for the start of a training; `device` says where it runs."""
         found = self.fingerprint
@@ -323,18 +341,29 @@ class Plan(Frozen):
             raise InputError("The plan was made for a linear scale: make one with scale=stabilized.")
         return self.fingerprint.stabilized
 
-    def recipe(self) -> Recipe:
-        """How to train."""
+    def recipe(self, processes: int = 1) -> Recipe:
+        """How to train with a number of processes, each of which has a batch of the plan's size."""
         fixed = RECIPES[self.config.preset] | {"freeze_bn_after": self.freeze_bn_after.value}
         return Recipe(
             steps=self.budget.value.steps,
             minutes=self.budget.value.minutes,
-            learning_rate=self.learning_rate.value,
+            learning_rate=self._global_rate(processes),
             early_stopping=self.early_stopping.value,
             pretrained=self.start.value in TRAINED,
             seed=self.config.seed,
             **fixed,
         )
+
+    def _global_rate(self, processes: int) -> float:
+        """Learning rate for the global batch of all processes, unless it was asked for.
+
+        The mean of n batches has 1/√n of their noise, and Adam's steps may be √n as long (Malladi et al., NeurIPS 2022:
+        On the SDEs and scaling rules for adaptive gradient algorithms), up to `LARGEST_RATE`.
+        """
+        rate = self.learning_rate.value
+        if self.config.learning_rate is not None:
+            return rate
+        return max(rate, min(rate * math.sqrt(processes), LARGEST_RATE))
 
     def starved(self, steps: int, seconds: float, fastest: float) -> str | None:
         """What to tell a user whose budget in minutes bought too few steps; None if it did not.

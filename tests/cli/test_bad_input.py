@@ -221,7 +221,7 @@ USAGE: list[tuple[str, Make, tuple[str, ...], tuple[str, ...]]] = [
     ("PNG of floats", nothing, (*GOOD, "-o", "new/o.png", "--dtype", "float32", *M), ("new/o.png", "write .tif")),
     ("one file for many", colour, (*GOOD, "bad.npy", "-o", "o.tif", *M), ("o.tif is one file", "give a folder")),
     ("two of a name", twins, ("denoise", "*/x.*", "-o", "new", *M), ("Two inputs", "new/x.npy", "rename one")),
-    ("wrong channels", colour, (*BOTH, *M), ("bad.npy has 3 channel(s)", "the model takes 1")),
+    ("wrong channels", colour, (*BAD, *M), ("bad.npy has 3 channel(s)", "the model takes 1")),
     ("mixed channels", colour, (*BOTH, *TINY), ("bad.npy has 3 channel(s)", "good.npy has 1")),
     ("2D model, 3D data", array(9, 40, 40), (*BAD, "--axes", "ZYX", *M), ("bad.npy is 3D", "S instead of Z")),
     ("steps and minutes", nothing, (*TO, "--steps", "3", "--minutes", "1"), ("steps or in minutes, not both",)),
@@ -239,7 +239,12 @@ USAGE: list[tuple[str, Make, tuple[str, ...], tuple[str, ...]]] = [
     ("complex dtype", nothing, (*TO, "--dtype", "complex64", *M), ("'complex64' cannot hold", "uint16")),
     ("steps with a model", nothing, (*TO, "--steps", "3", *M), ("--steps is for training", "leave out one")),
     ("seed with a model", nothing, (*TO, "--seed", "0", *M), ("--seed is for training", "leave out one")),
-    ("resume with a model", nothing, (*TO, "--resume", *M), ("--resume is for training", "leave out one")),
+    ("plan with a model", nothing, (*TO, "--plan", "p.json", *M), ("--plan is for training", "leave out one")),
+    ("word of fail-on", nothing, (*TO, "--fail-on", "never", *M), ("--fail-on never", "check or 'do not trust'")),
+    ("fail-on without verdict", nothing, (*TO, "--fail-on", "check", "--no-verdict", *M), ("--fail-on", "--no-verd")),
+    ("quiet and verbose", nothing, (*TO, "-q", "-v", *M), ("--quiet and --verbose",)),
+    ("missing config", nothing, (*TO, "--config", "c.toml", *M), ("c.toml cannot be read", "No such file")),
+    ("config of words", text("c.toml"), (*TO, "--config", "c.toml", *M), ("c.toml is not TOML", "minutes = 10")),
     ("log without training", nothing, (*TO, "--minutes", "0", "--log", "l"), ("--minutes 0 trains", "--log")),
     ("steps of nlm", nothing, (*TO, "--method", "nlm", "--steps", "3"), ("--steps is for training", "nlm")),
     ("tta of nlm", nothing, (*TO, "--method", "nlm", "--tta"), ("nlm is not a network", "tta")),
@@ -284,8 +289,31 @@ def table(rows: list[Any]) -> Any:
 
 @pytest.mark.parametrize(("make", "name", "words"), table(IMAGES))
 def test_image_that_cannot_be_read(run: Run, make: Make, name: str, words: tuple[str, ...]) -> None:
-    refused(run, make, ("denoise", "good.npy", name, "-o", "out", *TINY), words)
+    refused(run, make, ("denoise", "good.npy", name, "-o", "out", "--strict", *TINY), words)
     refused(run, nothing, ("denoise", name, "-o", "new/folder/out.npy", "-m", "m.safetensors"), words)
+
+
+NOT_FOUND = ("missing", "no match", "folder without images", "unsupported", "CZI", "folder of CZI")
+
+
+@pytest.mark.parametrize("model", [M, TINY])
+@pytest.mark.parametrize(("make", "name", "words"), table([row for row in IMAGES if row[0] not in NOT_FOUND]))
+def test_a_bad_image_is_named_and_the_others_are_done(
+    run: Run, make: Make, name: str, words: tuple[str, ...], model: tuple[str, ...]
+) -> None:
+    make()
+    Path("in").mkdir()
+    for item in ("good.npy", name):
+        os.rename(item, f"in/{item}")
+    code, out, err = run("denoise", "in", "-o", "out", "--json", "--no-verdict", *model)
+    assert code == 1 and Path("out/good.npy").exists() and not Path("out", name).exists(), err
+    bad, good, summary = sorted(map(json.loads, out.splitlines()), key=lambda line: line.get("input", "~"))
+    assert summary["summary"]["done"] == summary["summary"]["failed"] == 1
+    assert bad["input"] == f"in/{name}" and good["output"] == "out/good.npy"
+    for word in words:
+        assert word in bad["error"]
+        assert err.count(word) >= 2 + (model is TINY)  # when it fails, at the end, and when it is left out of training
+    assert "Traceback" not in err and "1 done, 1 failed." in err
 
 
 @pytest.mark.parametrize(("make", "name", "words"), table(UNTRAINABLE))

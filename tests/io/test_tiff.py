@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import Any
 
@@ -247,3 +248,70 @@ def test_types_that_are_not_intensities(kind: str, tmp_path: Path) -> None:
     tifffile.imwrite(tmp_path / "a.tif", np.ones((20, 20), kind))
     with pytest.raises(InputError, match=f"a.tif.*{kind}"):
         io.read(tmp_path / "a.tif")
+
+
+def paged(path: Path, count: int) -> list[int]:
+    """Write small pages; where each begins."""
+    with tifffile.TiffWriter(path, shaped=False) as writer:
+        for page in noise((count, 4, 4)):
+            writer.write(page, contiguous=False, photometric="minisblack")
+    with tifffile.TiffFile(path) as tif:
+        return [page.offset for page in tif.pages]
+
+
+@pytest.mark.parametrize(("count", "last", "back"), [(3, 2, 0), (3, 1, 1), (3, 1, 0), (150, 149, 0), (150, 120, 110)])
+def test_pages_in_a_circle(count: int, last: int, back: int, tmp_path: Path) -> None:
+    path = tmp_path / "a.tif"
+    offsets = paged(path, count)
+    content = bytearray(path.read_bytes())
+    tags = int.from_bytes(content[offsets[last] : offsets[last] + 2], "little")
+    link = offsets[last] + 2 + 12 * tags
+    content[link : link + 4] = offsets[back].to_bytes(4, "little")
+    path.write_bytes(content)
+    with pytest.raises(InputError, match=r"a.tif is corrupt: its list of pages runs in a circle"):
+        io.read(path, "ZYX")
+
+
+def ome_of(own: str, files: list[tuple[str, int]]) -> bytes:
+    """OME-XML of a file whose planes are pages of these files."""
+    planes = "".join(
+        f'<TiffData IFD="{page}" FirstZ="{z}" FirstC="0" FirstT="0" PlaneCount="1">'
+        f'<UUID FileName="{name}">{name}</UUID></TiffData>'
+        for z, (name, page) in enumerate(files)
+    )
+    return (
+        '<?xml version="1.0" encoding="UTF-8"?><OME xmlns="http://www.openmicroscopy.org/Schemas/OME/2016-06" '
+        f'UUID="{own}"><Image ID="Image:0"><Pixels ID="Pixels:0" DimensionOrder="XYZCT" Type="uint16" '
+        f'SizeX="20" SizeY="20" SizeC="1" SizeZ="{len(files)}" SizeT="1">'
+        f'<Channel ID="Channel:0:0" SamplesPerPixel="1"/>{planes}</Pixels></Image></OME>'
+    ).encode()
+
+
+@pytest.mark.parametrize("lazy", [False, True])
+def test_planes_in_another_file(lazy: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    if lazy:
+        monkeypatch.setattr(tiff, "LAZY_BYTES", 100)
+    one, two, path = noise((2, 20, 20)), noise((2, 20, 20)) + 1, tmp_path / "a.ome.tif"
+
+    def write(named: list[tuple[str, int]]) -> None:
+        for name, pixels in (("a.ome.tif", one), ("b.ome.tif", two)):
+            description = ome_of(name, [("b.ome.tif", 0), ("b.ome.tif", 1)] if name[0] == "b" else named)
+            tifffile.imwrite(tmp_path / name, pixels, photometric="minisblack", metadata=None, description=description)
+
+    write([("a.ome.tif", 1), ("b.ome.tif", 0), ("b.ome.tif", 1)])
+    np.testing.assert_array_equal(io.read(path).data[...], [one[1], *two])
+    write([("b.ome.tif", 0), ("b.ome.tif", 1)])
+    with pytest.raises(InputError, match=r"a.ome.tif has its pixels in another file; open that"):
+        io.read(path)
+    for name in ("../b.ome.tif", "/etc/hostname"):
+        write([("a.ome.tif", 0), (name, 0)])
+        with pytest.raises(InputError, match=f"has pixels in {name}, which is not a file beside it"):
+            io.read(path)
+    write([("a.ome.tif", 0), ("b.ome.tif", 1)])
+    (tmp_path / "b.ome.tif").unlink()
+    with pytest.raises(InputError, match=r"a.ome.tif is incomplete"):
+        io.read(path)
+    if hasattr(os, "mkfifo"):
+        os.mkfifo(tmp_path / "b.ome.tif")  # to open it would take for ever
+        with pytest.raises(InputError, match=r"has pixels in b.ome.tif, which is not a file"):
+            io.read(path)

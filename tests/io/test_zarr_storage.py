@@ -42,7 +42,7 @@ def test_sharded_stays_sharded(group: bool, tmp_path: Path) -> None:
     assert (written.shards, written.chunks) == ((2, 64, 48), (1, 16, 16))
     assert written.compressors == (zarr.codecs.ZstdCodec(level=7),)
     assert files(tmp_path / "a.zarr") == files(tmp_path / "b.zarr") == 4
-    assert copy(image, tmp_path / "c.zarr", "float32").details["shards"] == (2, 64, 48)
+    assert copy(image, tmp_path / "c.zarr", "float32").details["levels"][0]["shards"] == (2, 64, 48)
 
 
 def test_the_grid_that_is_written_at_once(tmp_path: Path) -> None:

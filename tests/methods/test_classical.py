@@ -14,9 +14,9 @@ from skimage.restoration import denoise_nl_means
 
 import noise2same as n2s
 from noise2same import Config, Denoiser
-from noise2same.cli.demo import volume
 from noise2same.errors import InputError
 from noise2same.methods import classical
+from noise2same.noise.samples import volume
 from noise2same.quality.metrics import psnr
 
 bm3d = pytest.importorskip("bm3d")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import signal
+import socket
 import subprocess
 import sys
 import time
@@ -57,17 +58,101 @@ def test_an_error_of_the_workers_is_one_line_and_its_exit_code():
     assert "constant.npy is constant" in err and names() == ["constant.npy", "in.npy"]
 
 
-def test_ctrl_c_keeps_what_all_have_learned():
-    command = ("train", "in.npy", "-m", "m.safetensors", *TINY, "--steps", 3000, "--devices", 2)
-    process = start(*command)
-    for line in process.stderr:
-        if line.startswith("Training  10 %"):
-            break
-    process.send_signal(signal.SIGINT)
-    out, err = process.communicate(timeout=100)
+@pytest.mark.parametrize("number", [signal.SIGINT, pytest.param(signal.SIGTERM, marks=pytest.mark.long)])
+def test_an_interruption_keeps_what_all_have_learned(number):
+    process = start("train", "in.npy", "-m", "m.safetensors", *TINY, "--steps", 1000, "--devices", 2)
+    wait_for("Training  10 %", process)
+    process.send_signal(number)
+    out, err = process.communicate(timeout=10)
     assert (process.returncode, out) == (130, "") and "Traceback" not in err and "--resume" in err
     assert names() == ["in.npy", "m.safetensors", "m.unfinished.ckpt"]
-    assert 300 <= Denoiser.load("m.safetensors").summary["steps"] < 3000
+    assert 100 <= Denoiser.load("m.safetensors").summary["steps"] < 1000
+
+
+def wait_for(beginning, process):
+    """Read what a process says until a line begins like this."""
+    for line in process.stderr:
+        if line.startswith(beginning):
+            return
+    raise AssertionError(f"{beginning} was never said")
+
+
+def worker_of(process, rank):
+    """Id of the process with this number that a launcher has started."""
+    children = Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text().split()
+    environments = {int(child): Path(f"/proc/{child}/environ").read_bytes().split(b"\0") for child in children}
+    return next(child for child, variables in environments.items() if f"RANK={rank}".encode() in variables)
+
+
+@pytest.mark.skipif(not Path("/proc/self/environ").exists(), reason="needs /proc")
+@pytest.mark.parametrize("rank", [1, pytest.param(0, marks=pytest.mark.long)])
+def test_a_process_that_dies_ends_the_others_with_a_sentence(rank):
+    process = start("train", "in.npy", "-m", "m.safetensors", *TINY, "--steps", 5000, "--devices", 2)
+    wait_for("Training together", process)
+    time.sleep(2)
+    os.kill(worker_of(process, rank), signal.SIGKILL)
+    _, err = process.communicate(timeout=30)
+    assert process.returncode == 137 and "Traceback" not in err
+    assert f"Process {rank} of the training was ended by SIGKILL" in err
+    assert "m.safetensors" not in names()
+
+
+@pytest.mark.long
+def test_processes_that_were_killed_resume_to_the_same_result():
+    code = "from noise2same.cli.main import main; from noise2same.training import loop; "
+    Path("often.py").write_text(f"{code}loop.CHECKPOINT_SECONDS = 0; main()")
+    torchrun = ("-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2", "often.py")
+    task = ("train", "in.npy", *TINY, "--steps", 300)
+    assert start(*task, "-m", "whole.safetensors", program=torchrun).wait(timeout=100) == 0
+    process = start(*task, "-m", "m.safetensors", program=torchrun)
+    wait_for("Training  40 %", process)
+    for rank in (1, 0):
+        os.kill(worker_of(process, rank), signal.SIGKILL)
+    process.communicate(timeout=60)
+    assert names() == ["in.npy", "m.unfinished.ckpt", "often.py", "whole.safetensors"]
+    assert start(*task, "-m", "m.safetensors", "--resume", program=torchrun).wait(timeout=100) == 0
+    first, second = (Denoiser.load(f"{name}.safetensors").network.state_dict() for name in ("whole", "m"))
+    assert all(torch.equal(first[name], second[name]) for name in first)
+
+
+def test_accelerate_starts_the_processes():
+    launcher = ("-m", "accelerate.commands.launch", "--multi_gpu", "--num_processes", "2", "--num_machines", "1")
+    quiet = ("--mixed_precision", "no", "--dynamo_backend", "no", "-m", "noise2same")
+    task = ("train", "in.npy", "-m", "m.safetensors", *TINY, "--steps", 6, "--device", "cpu")
+    _, err = (process := start(*task, program=(*launcher, *quiet))).communicate(timeout=150)
+    assert process.returncode == 0, err
+    assert "Training together: 2 processes, 4 patches a step" in err and err.count("Model written") == 1
+    assert names() == ["in.npy", "m.safetensors"]
+
+
+def test_two_machines_train_one_model(monkeypatch):
+    """Two launchers on this machine, which meet at an address as two machines would."""
+    with socket.socket() as free:
+        free.bind(("localhost", 0))
+        port = free.getsockname()[1]
+    monkeypatch.setenv("MASTER_ADDR", "localhost")
+    monkeypatch.setenv("MASTER_PORT", str(port))
+    task = ("train", "in.npy", "-m", "m.safetensors", *TINY, "--steps", 6, "--nodes", 2)
+    machines = [start(*task), start(*task)]
+    said = "".join(machine.communicate(timeout=150)[1] for machine in machines)
+    assert [machine.returncode for machine in machines] == [0, 0], said
+    assert said.count("Training together: 2 processes") == said.count("Model written") == 1
+    assert names() == ["in.npy", "m.safetensors"]
+
+
+@pytest.mark.parametrize(
+    ("options", "sentence"),
+    [
+        (("--devices", 2, "--device", "cuda"), "The device 'cuda' cannot be used"),
+        (("--device", "cuda"), "The device 'cuda' cannot be used"),
+        (("--nodes", 2), "--nodes 2: the machines need an address to meet"),
+    ],
+)
+@pytest.mark.skipif(torch.cuda.is_available(), reason="there is a GPU")
+def test_what_cannot_be_had_is_an_error(run, options, sentence, monkeypatch):
+    monkeypatch.delenv("MASTER_ADDR", raising=False)
+    code, out, err = run("train", "in.npy", "-m", "m.safetensors", *TINY, "--steps", 6, *options)
+    assert (code, out) == (2, "") and sentence in err and len(err.splitlines()) <= 2 and names() == ["in.npy"]
 
 
 WORKER = """
@@ -141,7 +226,7 @@ class Diverging(Noise2Same):
 
     def __call__(self, *arguments):
         self.left -= 1
-        return {name: value / (self.left != 0) for name, value in super().__call__(*arguments).items()}
+        return {name: value / (self.left > 0) for name, value in super().__call__(*arguments).items()}
 
 Denoiser.save, loop.CHECKPOINT_SECONDS = slow, 0.0
 if DIVERGES:

@@ -292,38 +292,71 @@ def test_a_checkpoint_that_is_not_finite_is_refused(tmp_path, monkeypatch):
         run(checkpoint=checkpoint, resume=True)
 
 
-def test_lack_of_memory_is_one_sentence():
-    class Greedy(Projected):
-        def __call__(self, *arguments):
-            raise torch.OutOfMemoryError("no memory left")
+class Greedy(Projected):
+    """Takes more memory than there is for more than a number of patches."""
 
-    with pytest.raises(InputError, match=r"4 patches of 16 × 16 pixels at once: use a smaller batch"):
+    most = 0
+
+    def __call__(self, network, batch, generator):
+        if len(batch.x) > self.most:
+            torch.empty(2**60, dtype=torch.uint8)
+        return super().__call__(network, batch, generator)
+
+
+def test_lack_of_memory_makes_batches_of_parts(tmp_path):
+    kind = type("Less", (Greedy,), {"most": 2, "name": "less"})
+    with pytest.warns(UserWarning, match="ran out with 4 patches at once: training goes on with 2") as said:
+        weights, outcome = run(method_of(kind), checkpoint=tmp_path / "run.ckpt", on_step=lambda state: state.step == 5)
+    assert len(said) == 1 and outcome.steps == 5 and finite(weights)
+    seen = []
+
+    class Looking(Projected):
+        def __call__(self, network, batch, generator):
+            seen.append(len(batch.x))
+            return super().__call__(network, batch, generator)
+
+    _, outcome = run(method_of(Looking), checkpoint=tmp_path / "run.ckpt", resume=True)
+    assert outcome.steps == 12 and seen == [2] * 14  # a resumed run does not try again what failed
+
+
+def test_lack_of_memory_for_one_patch_is_one_sentence():
+    with (
+        pytest.warns(UserWarning, match="Memory ran out") as said,
+        pytest.raises(InputError, match=r"1 patch\(es\) of 16 × 16 pixels at once: use a smaller batch"),
+    ):
         run(method_of(Greedy))
+    assert len(said) == 2
 
 
 # divergence
 
 
 class Diverging(Projected):
-    """The loss, or its gradient alone, is not a number at a given step."""
+    """The loss, or its gradient alone, is not a number at given calls."""
 
-    def __init__(self, step, *, silent=False):
+    def __init__(self, *calls, silent=False):
         super().__init__(ProjectedSettings(), PROFILE)
-        self.left, self.silent = step, silent
+        self.call, self.calls, self.silent = 0, calls, silent
 
     def __call__(self, network, batch, generator):
-        self.left -= 1
+        self.call += 1
         terms = super().__call__(network, batch, generator)
-        if self.left == 0 and self.silent:
+        if self.call not in self.calls:
+            return terms
+        if self.silent:
             weight = next(network.parameters()).flatten()[0]
             return terms | {"masked": terms["masked"] + 0 * (weight - weight.detach()).sqrt()}  # 0 · ∞ in its gradient
-        return {name: value * float("nan") if self.left == 0 else value for name, value in terms.items()}
+        return {name: value * float("nan") for name, value in terms.items()}
+
+
+ALWAYS = range(20, 10_000)
+"""Calls of a method that diverges at step 20 and does so again, whatever is tried."""
 
 
 def finite(value):
-    """Whether all numbers in a checkpoint are."""
+    """Whether all numbers in a checkpoint are, but for the loss range, which is infinite until it is known."""
     if isinstance(value, dict):
-        return all(map(finite, value.values()))
+        return all(finite(part) for name, part in value.items() if not str(name).endswith("_loss"))
     if isinstance(value, list | tuple):
         return all(map(finite, value))
     return bool(torch.as_tensor(value).isfinite().all()) if isinstance(value, float | torch.Tensor) else True
@@ -331,11 +364,16 @@ def finite(value):
 
 @pytest.mark.parametrize("silent", [False, True])
 @pytest.mark.parametrize("ema", [0.0, 0.999])
-def test_a_run_that_diverges_ends_with_its_last_good_weights(tmp_path, monkeypatch, ema, silent):
+def test_a_run_that_always_diverges_ends_with_its_last_good_weights(tmp_path, monkeypatch, ema, silent):
     monkeypatch.setattr(loop, "CHECKPOINT_SECONDS", 0.0)
     recipe, checkpoint = Recipe(steps=40, ema=ema), tmp_path / "run.ckpt"
-    kept, outcome = run(Diverging(20, silent=silent), recipe=recipe, checkpoint=checkpoint)
-    assert outcome.diverged and outcome.steps == 19
+    with pytest.warns(UserWarning, match="diverged at step 20: back to step 19") as said:
+        kept, outcome = run(Diverging(*ALWAYS, silent=silent), recipe=recipe, checkpoint=checkpoint)
+    assert outcome.diverged and outcome.steps == 19 and outcome.retries == 3
+    assert [
+        f"of at most {rate} (time {time} of 3)" in str(one.message)
+        for one, rate, time in zip(said, ("0.001", "0.00033", "0.00011"), (1, 2, 3), strict=True)
+    ] == [True] * 3
     assert finite([kept, outcome.terms, outcome.history])
     state = torch.load(checkpoint, weights_only=True)
     assert state["step"] == 19 and finite({**state, "early_stopping": {}})
@@ -346,14 +384,79 @@ def test_a_run_that_diverges_ends_with_its_last_good_weights(tmp_path, monkeypat
 @pytest.mark.parametrize("silent", [False, True])
 @pytest.mark.parametrize("step", [1, 430, 500])
 def test_no_step_may_diverge(step, silent):
-    weights, outcome = run(Diverging(step, silent=silent), recipe=Recipe(steps=500))
+    with pytest.warns(UserWarning, match="diverged at step"):
+        weights, outcome = run(Diverging(*range(step, 10_000), silent=silent), recipe=Recipe(steps=500))
     assert outcome.diverged and step - 50 <= outcome.steps < step and finite(weights)
 
 
-@pytest.mark.parametrize("silent", [False, True])
-def test_a_listener_that_stops_a_diverged_run_gets_the_last_good_weights(silent):
-    weights, outcome = run(Diverging(9, silent=silent), recipe=Recipe(steps=500), on_step=lambda state: state.step == 9)
-    assert outcome.diverged and outcome.steps < 9 and finite(weights)
+def test_a_run_that_diverged_once_goes_on_to_its_end():
+    def one():
+        with pytest.warns(UserWarning, match="diverged at step 30: back to step 29") as said:
+            weights, outcome = run(Diverging(30), recipe=Recipe(steps=50))
+        assert len(said) == 1 and outcome.steps == 50 and outcome.retries == 1 and not outcome.diverged
+        return weights
+
+    first = one()
+    assert finite(first) and same(first, one()) and not same(first, run(recipe=Recipe(steps=50))[0])
+
+
+@pytest.mark.parametrize("stop", [42, 110, 130])
+def test_a_diverging_run_that_is_resumed_has_the_same_result(tmp_path, stop):
+    """The checkpoint knows the state to go back to, which can be older than itself."""
+
+    class Steep(Projected):
+        """Not a number for some patches, which are drawn in some of the steps."""
+
+        def __call__(self, network, batch, generator):
+            terms = super().__call__(network, batch, generator)
+            bad = batch.x.sum() > 63
+            return {name: value * float("nan") if bad else value for name, value in terms.items()}
+
+    options = {"recipe": Recipe(steps=2000, early_stopping=False, seed=1)}
+    with pytest.warns(UserWarning, match="diverged at step"):
+        whole, outcome = run(method_of(Steep), **options, on_step=lambda state: state.step == 150)
+    assert outcome.retries == 3 and not outcome.diverged
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        run(method_of(Steep), **options, checkpoint=tmp_path / "run.ckpt", on_step=lambda state: state.step == stop)
+        resumed, again = run(
+            method_of(Steep),
+            **options,
+            checkpoint=tmp_path / "run.ckpt",
+            resume=True,
+            on_step=lambda state: state.step == 150,
+        )
+    assert same(whole, resumed) and (again.retries, again.steps) == (outcome.retries, outcome.steps)
+
+
+def test_a_loss_that_explodes_is_divergence():
+    class Exploding(Projected):
+        """A thousand times the loss, for a hundred calls."""
+
+        call = 0
+
+        def __call__(self, network, batch, generator):
+            self.call += 1
+            terms = super().__call__(network, batch, generator)
+            return {name: 1e3 * term if 60 <= self.call < 160 else term for name, term in terms.items()}
+
+    with pytest.warns(UserWarning, match="diverged at step 150: back to step"):
+        _, outcome = run(method_of(Exploding), recipe=Recipe(steps=2500), on_step=lambda state: state.step == 200)
+    assert outcome.retries == 1 and outcome.steps == 200
+
+
+def test_a_listener_that_stops_a_diverged_run_gets_the_last_good_weights():
+    method = Diverging(9, silent=True)  # which is not seen at once
+    with pytest.warns(UserWarning, match="diverged at step 9"):
+        weights, outcome = run(method, recipe=Recipe(steps=500), on_step=lambda state: state.step == 9)
+    assert outcome.stopped and outcome.steps < 9 and finite(weights)
+
+
+def test_the_log_of_a_run_that_went_back_has_each_step_once(tmp_path):
+    with pytest.warns(UserWarning, match="diverged at step 45"):
+        run(Diverging(45), recipe=Recipe(steps=60), log=tmp_path)
+    rows = (tmp_path / "metrics.csv").read_text().splitlines()[1:]
+    assert [int(row.split(",")[0]) for row in rows] == [10, 20, 30, 40, 50, 60]
 
 
 # through the Denoiser

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any, get_type_hints
 
 import typer
 
+from noise2same.cli._settings import ConfigFile
 from noise2same.config import Config
 from noise2same.errors import InputError
 
@@ -138,9 +139,7 @@ class RunOptions:
         Path | None,
         typer.Option(help="Plan to repeat, as written by noise2same plan --json.", rich_help_panel=TRAINING),
     ] = None
-    resume: Annotated[
-        bool, typer.Option("--resume", help="Go on where a run was stopped.", rich_help_panel=TRAINING)
-    ] = False
+    resume: Annotated[bool, typer.Option("--resume", help="Go on where a run was stopped.")] = False
     log: Annotated[
         Path | None, typer.Option(help="Folder for loss curves: CSV, and TensorBoard's.", rich_help_panel=TRAINING)
     ] = None
@@ -150,11 +149,56 @@ class RunOptions:
 
     def flags(self) -> list[str]:
         """The options that were given and are for training only."""
-        return [f"--{name}" for name in ("plan", "resume", "log") if is_given(getattr(self, name))]
+        return [f"--{name}" for name in ("plan", "log") if is_given(getattr(self, name))]
+
+
+@dataclass(frozen=True)
+class ClusterOptions:
+    """Who computes: this process, several on this machine, or a Dask cluster."""
+
+    workers: Annotated[
+        int | None,
+        typer.Option(
+            min=1, help="Processes on this machine that share the work, with one thread each.", show_default=False
+        ),
+    ] = None
+    scheduler: Annotated[
+        str | None, typer.Option(help="Dask scheduler whose workers do the work, such as tcp://10.0.0.1:8786.")
+    ] = None
+
+    def __post_init__(self) -> None:
+        if self.workers is not None and self.scheduler is not None:
+            raise InputError("--workers starts processes here, --scheduler has them already: leave out one of them.")
+
+
+@dataclass(frozen=True)
+class BatchOptions:
+    """What to do with many images, and what to say."""
+
+    strict: Annotated[
+        bool, typer.Option("--strict", help="End with the first image that fails; otherwise the others are done.")
+    ] = False
+    fail_on: Annotated[
+        str | None,
+        typer.Option(metavar="WORD", help="Exit with code 1 if a verdict is this or worse: check or 'do not trust'."),
+    ] = None
+    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Say nothing but errors.")] = False
+    verbose: Annotated[bool, typer.Option("--verbose", "-v", help="Give the reasons of each verdict.")] = False
+
+    def __post_init__(self) -> None:
+        if self.fail_on is not None and self.word not in ("check", "do not trust"):
+            raise InputError(f"--fail-on {self.fail_on}: it should be check or 'do not trust'.")
+        if self.quiet and self.verbose:
+            raise InputError("--quiet and --verbose contradict each other: leave out one of them.")
+
+    @property
+    def word(self) -> str | None:
+        """The verdict from which on the exit code is 1; a script may write it with hyphens."""
+        return None if self.fail_on is None else self.fail_on.replace("-", " ").lower()
 
 
 def expand_options(command: Callable[..., None]) -> Callable[..., None]:
-    """Give a command each option of the dataclasses among its parameters, which it gets filled in."""
+    """Give a command each option of the dataclasses among its parameters, which it gets filled in, and --config."""
     hints = get_type_hints(command, include_extras=True)
     groups = {name: hint for name, hint in hints.items() if isinstance(hint, type) and is_dataclass(hint)}
     parameters: dict[str, inspect.Parameter] = {}
@@ -167,8 +211,10 @@ def expand_options(command: Callable[..., None]) -> Callable[..., None]:
             kind, annotation = parameter.kind, types[field.name]
             option = inspect.Parameter(field.name, kind, default=field.default, annotation=annotation)
             parameters[field.name] = option
+    file = inspect.Parameter("config", inspect.Parameter.KEYWORD_ONLY, default=None, annotation=ConfigFile)
+    parameters["config"] = file
 
-    def call(**values: Any) -> None:
+    def call(config: Path | None = None, **values: Any) -> None:
         filled = {
             name: group(**{field.name: values.pop(field.name) for field in fields(group)})
             for name, group in groups.items()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 import sys
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, NoReturn
@@ -27,7 +28,7 @@ def _new_bar() -> Progress:
     from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeRemainingColumn
 
     text = TextColumn("{task.description}", markup=False)
-    columns = (text, BarColumn(), TaskProgressColumn(), TimeRemainingColumn())
+    columns = (text, BarColumn(), TaskProgressColumn(), TextColumn("{task.fields[speed]}"), TimeRemainingColumn())
     return Progress(*columns, console=console, disable=not console.is_terminal, transient=True)
 
 
@@ -35,7 +36,7 @@ def _new_bar() -> Progress:
 def bar(title: str) -> Iterator[Any]:
     """Progress bar on stderr; yields what to call with each further share of the work."""
     with _new_bar() as progress:
-        task = progress.add_task(title, total=1.0)
+        task = progress.add_task(title, total=1.0, speed="")
         yield lambda share: progress.advance(task, share)
 
 
@@ -45,7 +46,8 @@ class DenoisingBar:
     def __init__(self, images: int) -> None:
         self._images, self._done = images, 0
         self._progress = _new_bar()
-        self._task = self._progress.add_task("Denoising", total=images)
+        self._task = self._progress.add_task("Denoising", total=images, speed="")
+        self._began: tuple[io.Image, float, float] | None = None
 
     def __enter__(self) -> DenoisingBar:
         return self
@@ -58,16 +60,35 @@ class DenoisingBar:
         count = f"{self._done + 1} of {self._images}: " if self._images > 1 else ""
         name = image.name if image.path is None else image.path.name
         self._progress.start()
-        self._progress.update(self._task, completed=self._done + done / total, description=f"Denoising {count}{name}")
+        speed = self._speed(image, done / total)
+        shown = f"Denoising {count}{name}"
+        self._progress.update(self._task, completed=self._done + done / total, description=shown, speed=speed)
 
-    def next(self) -> None:
-        """Go on to the next image."""
+    def _speed(self, image: io.Image, share: float) -> str:
+        """Pixels in a second since the first report on an image; what was done before a resume does not count."""
+        now = time.monotonic()
+        if self._began is None or self._began[0] is not image:
+            self._began = image, share, now
+        _, before, began = self._began
+        return f"{(share - before) * math.prod(image.shape) / 1e6 / (now - began):.3g} MPix/s" if now > began else ""
+
+    def next(self) -> str:
+        """Go on to the next image; which one this was, such as "12 of 200: ", if there are several."""
         self._done += 1
+        self._progress.update(self._task, completed=self._done)
+        return f"{self._done} of {self._images}: " if self._images > 1 else ""
 
 
 def tell(text: str, label: str = "", style: str = "") -> None:
     """Write a line to stderr, as it is: what is in brackets in the name of a file is not markup."""
     console.print(Text.assemble((label, style), text))
+
+
+def tell_error(text: str) -> None:
+    """Write a line to stderr that --quiet does not silence."""
+    before, console.quiet = console.quiet, False
+    tell(text, "Error: ", "red")
+    console.quiet = before
 
 
 def tell_verdict(verdict: Verdict) -> None:
@@ -94,8 +115,11 @@ def print_plan(plan: Plan, title: str | None = None) -> None:
     stdout().print(table)
 
 
-def print_json(value: Any) -> None:
-    """Write JSON to stdout; numbers it cannot hold (the PSNR of equal images is infinite) become null."""
+def print_json(value: Any, *, line: bool = False) -> None:
+    """Write JSON to stdout, in one line at once or indented.
+
+    Numbers it cannot hold (the PSNR of equal images is infinite) become null.
+    """
 
     def plain(item: Any) -> Any:
         if isinstance(item, dict):
@@ -104,11 +128,10 @@ def print_json(value: Any) -> None:
             return [plain(inner) for inner in item]
         return None if isinstance(item, float) and not math.isfinite(item) else item
 
-    print(json.dumps(plain(value), indent=2, allow_nan=False))
+    print(json.dumps(plain(value), indent=None if line else 2, allow_nan=False), flush=line)
 
 
 def fail(message: str) -> NoReturn:
     """Say what is wrong and exit."""
-    console.quiet = False
-    tell(message, "Error: ", "red")
+    tell_error(message)
     sys.exit(2)

@@ -2,19 +2,28 @@
 
 from __future__ import annotations
 
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from noise2same.cli._options import Axes, Inputs, Json, Report, RunOptions, TrainingOptions, expand_options
-from noise2same.cli._terminal import DenoisingBar, print_json, tell, tell_verdict
+from noise2same.cli._batch import Shown, warn_of_leftovers
+from noise2same.cli._options import (
+    Axes,
+    BatchOptions,
+    ClusterOptions,
+    Inputs,
+    Json,
+    Report,
+    RunOptions,
+    TrainingOptions,
+    expand_options,
+)
+from noise2same.cli._terminal import DenoisingBar, console, print_json, tell
 from noise2same.errors import InputError
 
 if TYPE_CHECKING:
     from noise2same.denoiser import Denoiser
-    from noise2same.pipeline import Result
     from noise2same.plan import Plan
 
 
@@ -47,65 +56,63 @@ def denoise(
     *,
     training: TrainingOptions,
     run: RunOptions,
+    batch: BatchOptions,
+    cluster: ClusterOptions,
     as_json: Json = False,
 ) -> None:
     """Denoise images: train a network on them and apply it, or apply a trained one (--model).
 
     With --minutes 0, nothing is trained: a pretrained network denoises gray and color pictures in seconds.
     """
-    if report is not None and not verdict:
-        raise InputError("--report shows the verdict, which --no-verdict leaves out: leave out one of them.")
+    for option, given in {"--report shows": report, "--fail-on looks at": batch.fail_on}.items():
+        if given is not None and not verdict:
+            raise InputError(f"{option} the verdict, which --no-verdict leaves out: leave out one of them.")
     from noise2same import io, pipeline
     from noise2same.cli._outputs import made_folder, plan_outputs, plan_reports
 
+    console.quiet = batch.quiet
     files = io.find(inputs)
     outputs = plan_outputs(inputs, files, output.expanduser())
     reports = plan_reports(report, files, files, outputs)
     denoiser, plan = _denoiser(model, training, run)
-    keep = outputs[0].with_name(f"{io.stem(outputs[0])}.unfinished.safetensors")
+    learns = denoiser.network is None and denoiser.method.trained and denoiser.config.minutes != 0
+    keep = outputs[0].with_name(f"{io.stem(outputs[0])}.unfinished.safetensors") if learns else None
+    if run.resume and keep is not None:
+        denoiser = pipeline.load_unfinished(keep, denoiser.config) or denoiser
     with made_folder(outputs[0].parent), DenoisingBar(len(files)) as bar:
         options: dict[str, Any] = {"axes": axes, "dtype": dtype, "tta": tta, "strength": strength, "verdict": verdict}
-        job = pipeline.check(files, outputs, reports, denoiser=denoiser, **options)
-        listener = pipeline.Listener(say=tell, on_block=bar, on_result=partial(_show, bar))
-        options = {"plan": plan, "resume": run.resume, "log": run.log, "device": run.device, "progress": True}
-        results = pipeline.run(job, denoiser, keep=keep, listener=listener, **options)
-    if as_json:
-        written = [str(result.item.output) for result in results if not result.error]
+        options |= {"workers": cluster.workers, "scheduler": cluster.scheduler}
+        job = pipeline.check(files, outputs, reports, denoiser=denoiser, strict=batch.strict, **options)
+        warn_of_leftovers(outputs)
+        shown = Shown(len(files), bar, batch, as_json=as_json)
+        listener = pipeline.Listener(say=tell, on_block=bar, on_result=shown)
+        options = {"plan": plan, "resume": run.resume, "log": run.log, "device": run.device}
+        options |= {"progress": not batch.quiet, "keep": keep, "journal": outputs[0].parent if shown.several else None}
+        results = pipeline.run(job, denoiser, listener=listener, **options)
+    if as_json and not shown.several:
+        written = [str(result.item.output) for result in results]
         figures = [result.figures() for result in results]
         print_json({"outputs": written, "results": figures, "training": denoiser.summary})
-    failed = sum(bool(result.error) for result in results)
-    if failed:
-        tell(f"{failed} of {len(results)} images could not be denoised.")
-        raise typer.Exit(1 if failed < len(results) else 2)
+    code = shown.end(denoiser.summary)
+    if code:
+        raise typer.Exit(code)
 
 
 def _denoiser(model: Path | None, training: TrainingOptions, run: RunOptions) -> tuple[Denoiser, Plan | None]:
     """The trained model that is given, or the one to be trained, and its plan if it has one already."""
     from noise2same.denoiser import Denoiser
 
-    flags = [*training.flags(), *run.flags()]
+    flags = [*training.flags(), *(flag for flag in run.flags() if flag != "--resume")]  # which is for denoising too
     if model is not None:
         if flags:
             raise InputError(f"{flags[0]} is for training, but --model is trained already: leave out one of them.")
         return Denoiser.load(model.expanduser()), None
     plan = training.read_plan(run.plan)
     denoiser = Denoiser(training.config(plan))
-    if denoiser.config.minutes == 0 and run.flags():
-        raise InputError(f"--minutes 0 trains nothing, which {run.flags()[0]} is for: leave out one of them.")
+    unused = [flag for flag in flags if flag in ("--plan", "--log")]
+    if denoiser.config.minutes == 0 and unused:
+        raise InputError(f"--minutes 0 trains nothing, which {unused[0]} is for: leave out one of them.")
     unused = [flag for flag in flags if flag not in ("--method", "--sigma", "--set")]
     if not denoiser.method.trained and unused:
         raise InputError(f"{unused[0]} is for training, but {denoiser.method.name} is not trained: leave it out.")
     return denoiser, plan
-
-
-def _show(bar: DenoisingBar, result: Result) -> None:
-    """Say in a line or two what came out for an image, and go on to the next one."""
-    bar.next()
-    if result.error:
-        tell(result.error, "Error: ", "red")
-        return
-    tell(f"{result.item.image.name} -> {result.item.output}")
-    if result.assessment is not None:
-        tell_verdict(result.assessment.verdict)
-        if result.item.report is not None:
-            tell(f"Report written to {result.item.report}")

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import errno
+import os
 import sys
 import warnings
 from collections.abc import Callable
 from functools import wraps
-from typing import Annotated, Any
+from typing import Annotated, Any, NoReturn
 
 import typer
 
 from noise2same import __version__
+from noise2same.cli._interrupt import interruptible
 from noise2same.cli._terminal import console, fail, tell
 from noise2same.cli.demo import demo
 from noise2same.cli.denoise import denoise
@@ -23,6 +26,7 @@ from noise2same.cli.reproduce import reproduce
 from noise2same.cli.studio import studio
 from noise2same.cli.train import train
 from noise2same.errors import InputError
+from noise2same.files import FULL
 
 __all__ = ["app", "console", "main"]
 
@@ -70,6 +74,17 @@ def common(
     """Denoise images from the noisy images alone: no clean data, no pairs, no noise model."""
 
 
+def _lose_stdout(error: OSError) -> NoReturn:
+    """End because stdout takes nothing more; files of ours are written by `files.replacing`, which has other errors."""
+    if error.errno not in (errno.EPIPE, *FULL):
+        raise error
+    nowhere = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(nowhere, sys.__stdout__.fileno() if sys.__stdout__ is not None else 1)  # or Python tries again at its end
+    if error.errno == errno.EPIPE:  # such as | head, which has seen enough
+        sys.exit(0)
+    fail(f"The output cannot be written: {error.strerror}.")
+
+
 def main() -> None:
     """Run the command line: 0 done, 1 done in part, 2 bad usage or input, 130 interrupted."""
     if not sys.warnoptions:  # what libraries warn each other about is not for users
@@ -77,7 +92,10 @@ def main() -> None:
         warnings.filterwarnings("always", category=UserWarning, module="noise2same")
     warnings.showwarning = lambda message, *_, **__: tell(str(message), "Warning: ", "yellow")
     try:
-        sys.exit(app(prog_name="noise2same", standalone_mode=False))
+        with interruptible():
+            code = app(prog_name="noise2same", standalone_mode=False)
+            sys.stdout.flush()
+        sys.exit(code)
     except InputError as error:
         fail(str(error))
     except ClickException as error:
@@ -88,8 +106,14 @@ def main() -> None:
         sys.exit(2)
     except OSError as error:
         if error.filename is None:
-            raise
+            _lose_stdout(error)
         fail(f"{error.filename}: {error.strerror}.")
+    except (MemoryError, RuntimeError) as error:
+        from noise2same.device import is_out_of_memory
+
+        if not is_out_of_memory(error):
+            raise
+        fail("Memory ran out: use smaller images or parts of them, or free memory.")
     except (KeyboardInterrupt, typer.Abort):
         tell("Interrupted.")
         sys.exit(130)

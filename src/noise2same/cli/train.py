@@ -29,6 +29,14 @@ def train(
             rich_help_panel=TRAINING,
         ),
     ] = 1,
+    nodes: Annotated[
+        int,
+        typer.Option(
+            min=1,
+            help="Machines that train one model together: run the same command on each, with MASTER_ADDR or by srun.",
+            rich_help_panel=TRAINING,
+        ),
+    ] = 1,
     as_json: Json = False,
 ) -> None:
     """Train a model on noisy images, for use with denoise --model."""
@@ -44,8 +52,9 @@ def train(
     from noise2same.denoiser import Denoiser
     from noise2same.training import launch
 
-    if devices > 1 and not launch.is_worker():
-        raise typer.Exit(launch.relaunch(devices))
+    if devices * nodes > 1 and not launch.is_worker():
+        launch.check_devices(run.device, devices)
+        raise typer.Exit(launch.relaunch(devices, nodes))
     console.quiet = not launch.is_first_worker()
     denoiser = Denoiser(config)
     if run.resume and not pipeline.checkpoint_of(model).exists():
@@ -54,9 +63,15 @@ def train(
         if plan is not None:
             raise InputError(f"{model} is finished, and a plan starts a new run: leave out --plan or --resume.")
         denoiser = pipeline.load_to_resume(model, training.given())
+    listener = pipeline.Listener(say=tell)
+    fallback = None if denoiser.network is None else denoiser.axes
+    if target is None:
+        images = pipeline.open_to_train(denoiser, files, axes, listener, fallback=fallback)
+    else:
+        images = io.open_images(list(files), axes, fallback=fallback)
     pipeline.train(
         denoiser,
-        io.open_images(list(files), axes, fallback=None if denoiser.network is None else denoiser.axes),
+        images,
         axes,
         model=model,
         target=target,
@@ -65,7 +80,8 @@ def train(
         log=run.log,
         device=run.device,
         progress=launch.is_first_worker(),
-        listener=pipeline.Listener(say=tell),
+        strict=False,
+        listener=listener,
     )
     tell(f"Model written to {model}")
     if as_json and launch.is_first_worker():

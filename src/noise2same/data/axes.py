@@ -6,7 +6,7 @@ three-dimensional.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from math import prod
 from typing import Any, overload
 
@@ -75,10 +75,11 @@ class Sample:
     axes : str
         Its axes.
     index : dict
-        Position of the image along S and T.
+        Position of the image along S and T. With slices in place of numbers, it is several images at once, and boxes
+        have the shape (N, C, [Z,] Y, X).
     """
 
-    def __init__(self, array: Sliceable, axes: str, index: dict[str, int]) -> None:
+    def __init__(self, array: Sliceable, axes: str, index: Mapping[str, int | slice]) -> None:
         self.array, self.axes, self.index = array, axes, index
         self.size = tuple(array.shape[axes.index(letter)] for letter in spatial(axes))
 
@@ -94,7 +95,7 @@ class Sample:
         out[where] = from_network(pixels, self.axes, shape)
 
     def _slices(self, region: Sequence[slice]) -> tuple[slice, ...]:
-        cuts = {letter: slice(index, index + 1) for letter, index in self.index.items()}
+        cuts = {at: slice(index, index + 1) if isinstance(index, int) else index for at, index in self.index.items()}
         cuts |= dict(zip(spatial(self.axes), region, strict=False))
         return tuple(cuts.get(letter, slice(None)) for letter in self.axes)
 

@@ -68,8 +68,26 @@ def to_dtype(values: NDArray[Any], dtype: np.dtype[Any]) -> NDArray[Any]:
     """Floats, which may be overwritten, in `dtype`: integers are rounded and clipped to their range."""
     if np.issubdtype(dtype, np.integer):
         limits = np.iinfo(dtype)
-        np.clip(np.rint(values, out=values), limits.min, limits.max, out=values)
+        highest = values.dtype.type(limits.max)
+        if int(highest) > limits.max:  # as of 64 bits, the next number that a float can hold
+            highest = np.nextafter(highest, values.dtype.type(0))
+        np.clip(np.rint(values, out=values), limits.min, highest, out=values)
     return values.astype(dtype, copy=False)
+
+
+def partway(noisy: NDArray[Any], clean: NDArray[Any], strength: float) -> NDArray[Any]:
+    """Part of the way from an image (0) to its result (1), in the type of that; NaN and infinite pixels stay.
+
+    Examples
+    --------
+    >>> partway(np.array([10.0, np.nan]), np.array([20.0, np.nan]), 0.3)
+    array([13., nan])
+    """
+    if strength == 1:
+        return clean
+    with np.errstate(invalid="ignore"):
+        mixed = noisy + strength * (clean.astype(np.float64) - noisy)
+    return to_dtype(np.where(np.isfinite(mixed), mixed, clean), clean.dtype)
 
 
 def fill_invalid(image: NDArray) -> tuple[NDArray, NDArray[np.bool_] | None]:

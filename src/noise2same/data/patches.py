@@ -126,12 +126,13 @@ class Patches:
                 setattr(self, name, value.to(device))
         self.device = device
 
-    def draw(self, generator: torch.Generator, *, held: bool = False) -> Batch:
-        """Draw the next batch: to train on, or `held`, where the pixels that are kept out of training are the valid."""
-        index, image = self._indices(generator)
-        around = None
-        if self.context:
-            index, around = self._with_context(index, image)
+    def draw(self, generator: torch.Generator, count: int | None = None, *, held: bool = False) -> Batch:
+        """Draw the next batch, or `count` patches.
+
+        They are to train on, or `held`, where the pixels that are kept out of training are the valid ones.
+        """
+        index, image = self._indices(generator, self.batch if count is None else count)
+        around = self._around(index, image) if self.context else None
         x = self._gather(self.pixels, index)
         target, filled, kept = (
             None if pixels is None else self._gather(pixels, index) for pixels in (self.targets, self.filled, self.held)
@@ -143,8 +144,8 @@ class Patches:
         strength = None if self.strengths is None else self.strengths[image].reshape(-1, *[1] * (x.ndim - 1))
         return Batch(x, target, valid, kept, filled, strength, around)
 
-    def _with_context(self, index: Tensor, image: Tensor) -> tuple[Tensor, tuple[Tensor, Tensor]]:
-        """The positions of one patch, and the frames before and after it, as far as the film has them."""
+    def _around(self, index: Tensor, image: Tensor) -> tuple[Tensor, Tensor]:
+        """The frames before and after one patch, as far as the film has them."""
         length, *plane = self.sizes[int(image)].tolist()
         size, count = math.prod(plane), index.shape[1]
         first = int(index[0, 0, 0, 0] - self.offsets[int(image)]) // size
@@ -152,17 +153,17 @@ class Patches:
         every = index[:, :1] + (whole.to(index.device) - first)[None, :, None, None] * size
         at = first - int(whole[0])
         seen = self._gather(self.pixels, every)
-        return index, (seen[:, :, :at], seen[:, :, at + count :])
+        return seen[:, :, :at], seen[:, :, at + count :]
 
     def _image(self, pixels: Tensor, n: int) -> Tensor:
         """One of all images, from `_end_to_end`: (1, C, [Z,] Y, X)."""
         size, offset = self.sizes[n].tolist(), int(self.offsets[n])
         return pixels[offset : offset + math.prod(size)].unflatten(0, size).movedim(-1, 0).unsqueeze(0)
 
-    def _indices(self, generator: torch.Generator) -> tuple[Tensor, Tensor]:
+    def _indices(self, generator: torch.Generator, count: int) -> tuple[Tensor, Tensor]:
         """Positions in the array of all pixels of a random, augmented batch, (B, [Z,] Y, X), and the images, (B,)."""
         device, edge = self.device, self.patch[-1]
-        place = torch.randint(self.positions, (self.batch,), generator=generator, device=device)
+        place = torch.randint(self.positions, (count,), generator=generator, device=device)
         image = torch.searchsorted(self.last, place, right=True)
         place = place - (self.last[image] - self.corners[image].prod(1))
         sizes, corners = self.sizes[image], self.corners[image]
@@ -173,7 +174,7 @@ class Patches:
             start = start + (place % corners[:, axis]) * stride
             place = place // corners[:, axis]
             stride = stride * sizes[:, axis]
-        flip_y, flip_x, turn = torch.randint(2, (3, self.batch, 1), generator=generator, device=device)
+        flip_y, flip_x, turn = torch.randint(2, (3, count, 1), generator=generator, device=device)
         steps = torch.arange(edge, device=device)
         rows, columns = strides[-2][:, None], strides[-1][:, None]
         y = torch.where(flip_y > 0, edge - 1 - steps, steps) * torch.where(turn > 0, columns, rows)

@@ -2,20 +2,77 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from itertools import accumulate, groupby
 from math import prod
 from operator import itemgetter
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from noise2same.data import axes as ax
-from noise2same.io.image import Image
+from noise2same.errors import InputError
+from noise2same.io import Image, Input, list_images, read
 
 BOX = {2: (256, 4096), 3: (32, 256, 256)}
 """Largest box that is read at once, in pixels along [Z,] Y, X."""
+
+
+def spread_over(count: int, most: int, seed: int = 0) -> list[int]:
+    """Choose at most so many of `count` things in a row: one, by chance, of each of equal parts of the row.
+
+    Examples
+    --------
+    >>> spread_over(3, 10)
+    [0, 1, 2]
+    >>> [number // 100 for number in spread_over(1000, 10)]
+    [0, 1, 2, 3, 4, 5, 6, 7, 8, 9]
+    """
+    if count <= most:
+        return list(range(count))
+    ends = np.linspace(0, count, most + 1).round().astype(np.int64)
+    return np.random.default_rng(seed).integers(ends[:-1], ends[1:]).tolist()
+
+
+def open_spread(
+    images: Input | Sequence[Input],
+    axes: str | None = None,
+    *,
+    most: int,
+    seed: int = 0,
+    fallback: str | None = None,
+    on_unreadable: Callable[[InputError], None] | None = None,
+) -> list[Image]:
+    """Open images or, of more than `most` files, an evenly spread choice; the others are not even opened.
+
+    Parameters
+    ----------
+    images, axes, fallback
+        As for `io.open_images`. Arrays and images that are open are all taken.
+    most, seed : int
+        As for `spread_over`.
+    on_unreadable : callable, optional
+        Given the error of each file that cannot be opened, which is then left out. Without it, or if all are like that,
+        the error is raised.
+    """
+    sources = list_images(images, axes, fallback=fallback)
+    files = [number for number, source in enumerate(sources) if isinstance(source, Path)]
+    left_out = set(files) - {files[number] for number in spread_over(len(files), most, seed)}
+    opened: list[Image] = []
+    failed: InputError | None = None
+    for source in (source for number, source in enumerate(sources) if number not in left_out):
+        try:
+            opened.append(read(source, axes, fallback=fallback) if isinstance(source, Path) else source)
+        except InputError as error:
+            if on_unreadable is None:
+                raise
+            on_unreadable(error)
+            failed = error
+    if failed is not None and not opened:
+        raise failed
+    return opened
 
 
 def evenly_spread(
@@ -58,10 +115,22 @@ def evenly_spread(
     return boxes
 
 
-def read_boxes(images: Sequence[Image], limit: int) -> list[NDArray[Any]]:
+def read_boxes(
+    images: Sequence[Image], limit: int, *, on_unreadable: Callable[[InputError], None] | None = None
+) -> list[NDArray[Any]]:
     """Read images or, of more than `limit` values in all, evenly spread boxes with about as many.
 
     Of several images that are too large together, each is forgotten (see `Image.forget`) when its boxes are read.
+
+    Parameters
+    ----------
+    images : sequence of Image
+        What to read.
+    limit : int
+        About how many values to read at most.
+    on_unreadable : callable, optional
+        Given the error of each image whose pixels cannot be read, which is then left out. Without it, or if all are
+        like that, the error is raised.
 
     Returns
     -------
@@ -70,14 +139,30 @@ def read_boxes(images: Sequence[Image], limit: int) -> list[NDArray[Any]]:
     """
     share = limit / sum(prod(image.shape) for image in images)
     every = [ax.samples(image.data, image.axes) for image in images]
-    if share >= 1:
-        return [sample.read() for samples in every for sample in samples]
     shapes = [(len(samples), *samples[0].size) for samples in every]
     largest = {len(box) + 1: (1, *box) for box in BOX.values()}
-    boxes = []
-    for number, chosen in groupby(evenly_spread(shapes, share, largest), key=itemgetter(0)):
-        # copied, as a view would keep the whole image in memory
-        boxes += [every[number][sample.start].read(*region).copy() for _, (sample, *region) in chosen]
-        if len(images) > 1:
-            images[number].forget()
+    parts: list[tuple[int, list[tuple[int, tuple[slice, ...]]]]]
+    if share >= 1:
+        parts = [(number, [(sample, ()) for sample in range(len(samples))]) for number, samples in enumerate(every)]
+    else:
+        spread = groupby(evenly_spread(shapes, share, largest), key=itemgetter(0))
+        parts = [(number, [(box[0].start, box[1:]) for _, box in chosen]) for number, chosen in spread]
+    boxes: list[NDArray[Any]] = []
+    failed: InputError | None = None
+    for number, chosen in parts:
+        try:
+            pixels = [every[number][sample].read(*region) for sample, region in chosen]
+        except InputError as error:
+            if on_unreadable is None:
+                raise
+            on_unreadable(error)
+            failed = error
+            continue
+        if share < 1:  # a view of a box would keep the whole image in memory
+            pixels = [box if box.base is None else box.copy() for box in pixels]
+            if len(images) > 1:
+                images[number].forget()
+        boxes += pixels
+    if failed is not None and not boxes:
+        raise failed
     return boxes

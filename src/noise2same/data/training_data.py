@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import warnings
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
@@ -96,7 +96,11 @@ class TrainingData:
 
 
 def read_training_data(
-    images: list[Image], targets: list[Image] | None = None, *, normalization: Literal["dataset", "image"] = "dataset"
+    images: list[Image],
+    targets: list[Image] | None = None,
+    *,
+    normalization: Literal["dataset", "image"] = "dataset",
+    on_unreadable: Callable[[InputError], None] | None = None,
 ) -> TrainingData:
     """Read, fill in, measure and normalize the training images and, by the same statistics, their targets.
 
@@ -106,8 +110,10 @@ def read_training_data(
         Opened images, and what to predict from each.
     normalization : {"dataset", "image"}
         By the statistics of all images together, or of each image by itself.
+    on_unreadable : callable, optional
+        As for `read_boxes`; not with targets, which each image needs.
     """
-    raw = read_boxes(images, MAX_VALUES)
+    raw = read_boxes(images, MAX_VALUES, on_unreadable=on_unreadable if targets is None else None)
     filled, finite = _finite(raw)
     if not any(ok.any() for ok in finite):
         raise InputError(f"{images[0].name} has no finite pixel: there is nothing to learn from; use another image.")

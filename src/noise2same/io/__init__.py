@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from noise2same.errors import InputError
-from noise2same.files import replacing
+from noise2same.files import identity, replacing
 from noise2same.io import axes as ax
 from noise2same.io import formats, units
 from noise2same.io.formats import Format, supported
@@ -34,14 +34,18 @@ __all__ = [
     "check_output",
     "check_place",
     "create",
+    "describe",
     "dtype_of",
     "find",
     "frame_name",
+    "is_store",
+    "list_images",
     "open_images",
     "open_pairs",
     "output_name",
     "pair",
     "read",
+    "state_of",
     "stem",
     "supported",
     "wrap",
@@ -72,7 +76,8 @@ def read(path: str | os.PathLike[str], axes: str | None = None, *, fallback: str
         raise InputError(f"{path} is a folder, not an image; name a file inside it.")
     file_format = formats.format_of(path, reading=True)
     try:
-        image = file_format.read(path)
+        stamp = "" if path.is_dir() else identity(path)
+        image = replace(file_format.read(path), stamp=stamp)
     except InputError:
         raise
     except Exception as error:  # readers raise anything on damaged files
@@ -82,7 +87,12 @@ def read(path: str | os.PathLike[str], axes: str | None = None, *, fallback: str
 
 def wrap(array: Any, axes: str | None = None, *, fallback: str | None = None) -> Image:
     """An array in memory as an `Image`; `axes` and `fallback` are those of `read`."""
-    return _described(Image(np.asarray(array), ""), axes, fallback, "the array")
+    return describe(Image(np.asarray(array), ""), axes, fallback=fallback)
+
+
+def describe(image: Image, axes: str | None = None, *, fallback: str | None = None) -> Image:
+    """An image of any source, whose pixels are not read here, with its axes settled; as `read` does for a file."""
+    return _described(image, axes, fallback, image.title or "the array")
 
 
 def _described(image: Image, axes: str | None, fallback: str | None, name: str) -> Image:
@@ -105,24 +115,32 @@ def _described(image: Image, axes: str | None, fallback: str | None, name: str) 
 def open_images(
     images: Input | Sequence[Input], axes: str | None = None, *, fallback: str | None = None
 ) -> list[Image]:
-    """Files, folders, patterns, arrays or a mix of them, opened; `axes` and `fallback` are those of `read`.
+    """Files, folders, patterns, arrays or a mix of them, opened; `axes` and `fallback` are those of `read`."""
+    sources = list_images(images, axes, fallback=fallback)
+    return [read(one, axes, fallback=fallback) if isinstance(one, Path) else one for one in sources]
+
+
+def list_images(
+    images: Input | Sequence[Input], axes: str | None = None, *, fallback: str | None = None
+) -> list[Path | Image]:
+    """As `open_images`, but files are found and not opened.
 
     An array is anything that NumPy can make one of, such as a tensor of PyTorch on the CPU.
     """
-    opened = []
+    found: list[Path | Image] = []
     for image in images if isinstance(images, list | tuple) else [images]:
         if not (isinstance(image, str | os.PathLike | Image) or hasattr(image, "__array__")):
             kind = type(image).__name__
             raise InputError(f"An image is a file, a folder, an array or a list of these, but one is of type {kind}.")
         if isinstance(image, Image):
-            opened.append(image)
+            found.append(image)
         elif isinstance(image, str | os.PathLike):
-            opened.extend(read(path, axes, fallback=fallback) for path in find([image]))
+            found.extend(find([image]))
         else:
-            opened.append(wrap(image, axes, fallback=fallback))
-    if not opened:
+            found.append(wrap(image, axes, fallback=fallback))
+    if not found:
         raise InputError("No image to work on was given.")
-    return opened
+    return found
 
 
 def open_pairs(images: Sequence[Image], partners: Input | Sequence[Input], axes: str | None = None) -> list[Image]:
@@ -173,6 +191,21 @@ def create(path: str | os.PathLike[str], like: Image, dtype: Any = None) -> Iter
     check_place(path)
     with replacing(path) as temporary, file_format.create(temporary, like, kind) as out:
         yield out
+
+
+def is_store(path: str | os.PathLike[str]) -> bool:
+    """Whether what is written to a name is a Zarr store, of which several processes can write the chunks."""
+    return formats.suffix_of(Path(path)).lower() == ".zarr" or formats.is_zarr(Path(path))
+
+
+def state_of(image: Image) -> list[Any]:
+    """What tells an image of a file from another, and from what the file was before: name, kind, size and time."""
+    if image.path is None:
+        return ["an array", image.axes, list(image.shape), str(image.dtype)]
+    path = image.path.resolve()
+    names = [path] if path.is_file() else [path / name for name in ("zarr.json", ".zarray", ".zattrs", ".zgroup")]
+    states = [(at.stat().st_size, at.stat().st_mtime_ns) for at in names if at.is_file()]
+    return [str(path), image.axes, list(image.shape), str(image.dtype), states]
 
 
 def write_grid(out: Sliceable) -> tuple[int, ...] | None:

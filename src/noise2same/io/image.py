@@ -12,6 +12,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from noise2same.errors import InputError
+from noise2same.files import identity
+from noise2same.io.raw import expanded
 
 
 class Sliceable(Protocol):
@@ -46,6 +48,10 @@ class Image:
         Private to the formats: flavour, compression, alpha channel and the like.
     others : int
         Further images in the same file, which are not read.
+    stamp : str
+        What `files.identity` said of the file when it was opened; '' for an array or a store of many files.
+    title : str
+        What to call one that has no path, such as the name of a layer in napari.
     """
 
     data: Sliceable
@@ -55,11 +61,13 @@ class Image:
     path: Path | None = None
     details: dict[str, Any] = field(default_factory=dict)
     others: int = 0
+    stamp: str = ""
+    title: str = ""
 
     @property
     def name(self) -> str:
         """What to call it in a message."""
-        return "The array" if self.path is None else str(self.path)
+        return (self.title or "The array") if self.path is None else str(self.path)
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -68,6 +76,17 @@ class Image:
     @property
     def dtype(self) -> np.dtype[Any]:
         return np.dtype(self.data.dtype)
+
+    def check_unchanged(self) -> None:
+        """Raise InputError if the file is no longer what it was when it was opened."""
+        if self.path is None or not self.stamp:
+            return
+        try:
+            now = identity(self.path)
+        except OSError as error:
+            raise InputError(f"{self.path} was taken away while it was read ({error.strerror}): try again.") from None
+        if now != self.stamp:
+            raise InputError(f"{self.path} has changed while it was read: try again when it is complete.")
 
     def forget(self) -> None:
         """Free the memory of decoded pixels; they are decoded again when they are needed."""
@@ -161,9 +180,7 @@ class Part(_OnDisk):
         self._whole, self._samples = whole, samples
 
     def __getitem__(self, key: Any) -> NDArray[Any]:
-        keys = list(key) if isinstance(key, tuple) else [key]
-        gap = next((at for at, part in enumerate(keys) if part is Ellipsis), len(keys))
-        keys[gap : gap + 1] = [slice(None)] * (self.ndim - len(keys) + (gap < len(keys)))
+        keys = expanded(key, self.ndim)
         if isinstance(self._samples, int):
             return self._whole[(*keys, self._samples)]
         *places, last = keys

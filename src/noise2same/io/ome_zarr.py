@@ -1,4 +1,4 @@
-"""Zarr 2 and 3: OME-NGFF images (0.4 and 0.5), of which the full resolution is read, and plain arrays."""
+"""Zarr 2 and 3: OME-NGFF images (0.4 and 0.5) with their resolution levels, and plain arrays."""
 
 from __future__ import annotations
 
@@ -12,51 +12,67 @@ import numpy as np
 import zarr
 
 from noise2same.errors import InputError
-from noise2same.io import units
-from noise2same.io.image import Image, Pieces
+from noise2same.io import ngff, pyramid
+from noise2same.io.chunks import Chunked
+from noise2same.io.image import Image
 
 suffixes = (".zarr",)
 default_output = ""
 
 _ZARR_FORMATS: dict[str, Literal[2, 3]] = {"0.4": 2, "0.5": 3}  # by version of NGFF
-_TYPES = {"T": "time", "C": "channel", "Z": "space", "Y": "space", "X": "space"}
 
 
 def read(path: Path) -> Image:
     node: Any = zarr.open(str(path), mode="r")
     if isinstance(node, zarr.Array):
         return _read_plain(path, node)
-    attributes, others = _ome(node), 0
+    attributes, others = ngff.ome(node.attrs.asdict()), 0
+    outer = attributes
     if "bioformats2raw.layout" in attributes and "0" in node:  # a collection of images: take the first
         others = sum(name.isdigit() for name in node) - 1
         node = node["0"]
-        attributes = _ome(node)
+        attributes = ngff.ome(node.attrs.asdict())
     if "multiscales" not in attributes:
-        arrays = ", ".join(sorted(name for name, _ in node.arrays())) or "none"
-        raise InputError(
-            f"{path} is a Zarr group without an OME-NGFF image; name one of its arrays ({arrays}) instead."
-        )
+        raise _no_image(path, node, attributes)
+    others += len(attributes["multiscales"]) - 1
     multiscale = attributes["multiscales"][0]
-    level = multiscale["datasets"][0]
-    array = node[level["path"]]
-    if not isinstance(array, zarr.Array):
-        raise InputError(f"{path} is damaged: its OME-NGFF metadata names '{level['path']}', which is not an array.")
+    levels = _levels(path, node, multiscale)
+    first, dims = levels[0], levels[0].ndim
+    axes = ngff.axes_of(multiscale, dims)
+    details = {"ngff": ngff.version(attributes), "omero": attributes.get("omero"), "multiscale": multiscale}
+    details |= {"levels": [_storage(level) for level in levels], "collection": "bioformats2raw.layout" in outer}
+    return Image(Chunked(first, path), axes, *ngff.sizes_of(multiscale, axes, dims), path, details, others)
 
-    named = [axis if isinstance(axis, dict) else {"name": axis} for axis in multiscale.get("axes", [])]
-    axes = "".join(str(axis["name"]).upper() for axis in named)
-    if len(axes) != array.ndim or not set(axes) <= set(_TYPES):
-        axes = ""
-    scale = np.ones(array.ndim)
-    for transforms in (level.get("coordinateTransformations", []), multiscale.get("coordinateTransformations", [])):
-        for transform in transforms:
-            scale = scale * transform["scale"] if transform.get("type") == "scale" else scale
-    found = {
-        letter: (float(size), axis.get("unit", "")) for letter, size, axis in zip(axes, scale, named, strict=False)
-    }
-    sizes, unit = units.combine(found)
-    version = str(attributes.get("version", multiscale.get("version", "0.4")))
-    details = {"ngff": "0.5" if version >= "0.5" else "0.4", "omero": attributes.get("omero"), **_storage(array)}
-    return Image(Pieces(array, path), axes, sizes, unit, path, details, others)
+
+def _no_image(path: Path, node: zarr.Group, attributes: dict[str, Any]) -> InputError:
+    wells, fields = (attributes.get(kind, {}).get(name) for kind, name in (("plate", "wells"), ("well", "images")))
+    if wells:
+        return InputError(
+            f"{path} is a plate of {len(wells)} wells: name its images, such as {path}/{wells[0]['path']}/0."
+        )
+    if fields:
+        return InputError(f"{path} is a well of {len(fields)} fields: name one, such as {path}/{fields[0]['path']}.")
+    arrays = ", ".join(sorted(name for name, _ in node.arrays())) or "none"
+    return InputError(f"{path} is a Zarr group without an OME-NGFF image; name one of its arrays ({arrays}) instead.")
+
+
+def _levels(path: Path, group: zarr.Group, multiscale: dict[str, Any]) -> list[zarr.Array[Any]]:
+    """The full resolution and those further ones that are means of it; others are left out, with a warning."""
+    levels: list[zarr.Array[Any]] = []
+    for number, level in enumerate(multiscale["datasets"]):
+        found = group.get(level["path"])
+        fits = isinstance(found, zarr.Array) and (not levels or found.ndim == levels[0].ndim)
+        if not levels and not fits:
+            raise InputError(
+                f"{path} is damaged: its OME-NGFF metadata names '{level['path']}', which is not an array."
+            )
+        if not fits or (levels and pyramid.factors(levels[-1].shape, found.shape) is None):  # type: ignore[union-attr]
+            warnings.warn(
+                f"{path}: its resolution level {number} cannot be made by means, and is left out.", stacklevel=2
+            )
+            break
+        levels.append(found)  # type: ignore[arg-type]
+    return levels
 
 
 def _read_plain(path: Path, array: zarr.Array[Any]) -> Image:
@@ -66,19 +82,14 @@ def _read_plain(path: Path, array: zarr.Array[Any]) -> Image:
     axes = "".join(str(name) for name in named).upper()
     if len(axes) != array.ndim or not set(axes) <= set("STCZYX"):
         axes = ""
-    details = {"ngff": "", "attributes": attributes, **_storage(array)}
+    details = {"ngff": "", "attributes": attributes, "levels": [_storage(array)]}
     sizes, unit = attributes.get("pixel_size", {}), attributes.get("unit", "")
-    return Image(Pieces(array, path), axes, sizes, unit, path, details)
-
-
-def _ome(group: zarr.Group) -> dict[str, Any]:
-    attributes = group.attrs.asdict()
-    ome = attributes.get("ome", attributes)  # 0.5 has all of it under this key, 0.4 has it at the top
-    return dict(ome) if isinstance(ome, dict) else {}
+    return Image(Chunked(array, path), axes, sizes, unit, path, details)
 
 
 def _storage(array: zarr.Array[Any]) -> dict[str, Any]:
     return {
+        "shape": array.shape,
         "zarr_format": array.metadata.zarr_format,
         "chunks": array.chunks,
         "shards": array.shards,
@@ -92,34 +103,60 @@ def check(path: Path, like: Image | None, dtype: np.dtype[Any]) -> None:
 
 @contextmanager
 def create(path: Path, like: Image, dtype: np.dtype[Any]) -> Iterator[zarr.Array[Any]]:
+    first, *further = new_store(path, like, dtype)
+    yield first
+    for level in further:
+        for box in pyramid.boxes(first, level):
+            pyramid.fill(first, level, box)
+        first = level
+
+
+def new_store(path: Path, like: Image, dtype: np.dtype[Any]) -> list[zarr.Array[Any]]:
+    """Make a store for an image, without pixels; the arrays of its levels, the full resolution first."""
     details = like.details
     # NGFF has no axis for samples and demands this order: other data becomes a plain array that names its axes
     ordered = like.axes == "".join(letter for letter in "TCZYX" if letter in like.axes)
     version = details.get("ngff", "0.5") if ordered else ""
-    zarr_format: Literal[2, 3] = _ZARR_FORMATS.get(version, details.get("zarr_format", 3))
-    options: dict[str, Any] = {"shape": like.shape, "dtype": dtype, "fill_value": 0}
-    options |= _stored_alike(like, zarr_format, dtype)
+    levels = details.get("levels") or [{}]
+    zarr_format: Literal[2, 3] = _ZARR_FORMATS.get(version, levels[0].get("zarr_format", 3))
+    options: dict[str, Any] = {"dtype": dtype, "fill_value": 0}
     options["dimension_names"] = [letter.lower() for letter in like.axes] if zarr_format == 3 else None
-    if version:
-        group = zarr.open_group(str(path), mode="w", zarr_format=zarr_format)
-        group.attrs.update(_attributes(like, version))
-        if zarr_format == 2:
-            options["chunk_key_encoding"] = {"name": "v2", "separator": "/"}
-        yield group.create_array("0", **options)
-    else:
+    if not version:
+        options |= {"shape": like.shape, **_stored_alike(like, levels[0], zarr_format, dtype)}
         own = {"axes": like.axes, "pixel_size": like.pixel_size, "unit": like.unit}
         attributes = {**details.get("attributes", {}), **own}
-        yield zarr.create_array(str(path), zarr_format=zarr_format, attributes=attributes, **options)
+        return [zarr.create_array(str(path), zarr_format=zarr_format, attributes=attributes, **options)]
+    if zarr_format == 2:
+        options["chunk_key_encoding"] = {"name": "v2", "separator": "/"}
+    group = zarr.open_group(str(path), mode="w", zarr_format=zarr_format)
+    shapes = [like.shape, *(level["shape"] for level in levels[1:])]
+    group.attrs.update(ngff.attributes(like, version, shapes))
+    arrays = []
+    for number, (shape, level) in enumerate(zip(shapes, levels, strict=True)):
+        alike = _stored_alike(like, level, zarr_format, dtype)
+        arrays.append(group.create_array(str(number), shape=shape, **options, **alike))
+    return arrays
 
 
-def _stored_alike(like: Image, zarr_format: Literal[2, 3], dtype: np.dtype[Any]) -> dict[str, Any]:
-    """Chunks, shards and compressors of the Zarr array that `like` was read from, as far as they can be used."""
-    chunks = like.details.get("chunks", ())
+def open_store(path: Path) -> list[zarr.Array[Any]]:
+    """The arrays of a store that `new_store` made, to be filled further."""
+    node: Any = zarr.open(str(path), mode="r+")
+    if isinstance(node, zarr.Array):
+        return [node]
+    levels = ngff.ome(node.attrs.asdict())["multiscales"][0]["datasets"]
+    return [node[level["path"]] for level in levels]
+
+
+def _stored_alike(
+    like: Image, level: dict[str, Any], zarr_format: Literal[2, 3], dtype: np.dtype[Any]
+) -> dict[str, Any]:
+    """Chunks, shards and compressors of the Zarr array that a level was read from, as far as they can be used."""
+    chunks = level.get("chunks", ())
     if len(chunks) != len(like.shape):
         return {"chunks": _chunks(like.axes, like.shape)}
-    if like.details.get("zarr_format") != zarr_format:
+    if level.get("zarr_format") != zarr_format:
         return {"chunks": chunks}
-    compressors = like.details["compressors"]
+    compressors = level["compressors"]
     try:  # some settings can be read but not written, and some only for pixels of another type
         trial = zarr.create_array(
             {}, shape=(8, 8), chunks=(8, 8), dtype=dtype, zarr_format=zarr_format, compressors=compressors
@@ -130,26 +167,7 @@ def _stored_alike(like: Image, zarr_format: Literal[2, 3], dtype: np.dtype[Any])
         text = f"{like.name}: its compression cannot be written ({error}); the output has Zarr's default one."
         warnings.warn(text, stacklevel=2)
         compressors = "auto"
-    return {"chunks": chunks, "shards": like.details["shards"], "compressors": compressors}
-
-
-def _attributes(like: Image, version: str) -> dict[str, Any]:
-    axes = []
-    for letter in like.axes:
-        axis = {"name": letter.lower(), "type": _TYPES[letter]}
-        unit = "second" if letter == "T" else like.unit
-        if letter in like.pixel_size and unit:
-            axis["unit"] = unit
-        axes.append(axis)
-    scale = [float(like.pixel_size.get(letter, 1.0)) for letter in like.axes]
-    level = {"path": "0", "coordinateTransformations": [{"type": "scale", "scale": scale}]}
-    ome: dict[str, Any] = {"multiscales": [{"name": "image", "axes": axes, "datasets": [level]}]}
-    if like.details.get("omero"):
-        ome["omero"] = like.details["omero"]
-    if version == "0.5":
-        return {"ome": {"version": version, **ome}}
-    ome["multiscales"][0]["version"] = version
-    return ome
+    return {"chunks": chunks, "shards": level["shards"], "compressors": compressors}
 
 
 def _chunks(axes: str, shape: tuple[int, ...]) -> tuple[int, ...]:

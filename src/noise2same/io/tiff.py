@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import logging
 import math
+import os
 import re
 import tempfile
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import replace
+from functools import partial
 from logging.handlers import BufferingHandler
 from pathlib import Path
 from threading import Lock
-from typing import Any
+from typing import Any, Literal
 from xml.etree import ElementTree
 
 import numpy as np
@@ -24,6 +26,7 @@ from noise2same.errors import InputError
 from noise2same.files import reserve
 from noise2same.io import ome, units
 from noise2same.io.image import Decoded, Image, Part, Pieces
+from noise2same.io.raw import Raw
 
 suffixes = (".tif", ".tiff")
 default_output = ""
@@ -31,29 +34,34 @@ default_output = ""
 LAZY_BYTES = 2**30  # larger files are read piece by piece
 BIG_BYTES = 2**32 - 2**25  # larger files need BigTIFF, which ImageJ does not read
 LOSSLESS = {5: "lzw", 8: "zlib", 32946: "zlib", 50000: "zstd", 34925: "lzma", 32773: "packbits"}
+MAX_TAGS = 4096  # of a page; more are a sign of damage, on which tifffile ends too
 IMAGEJ_KEYS = ("mode", "loop", "Info", "Labels", "Ranges", "LUTs")
 IMAGEJ_UNITS = {"micrometer": "um", "inch": "inch", "angstrom": "angstrom"}
 OME_DTYPES = ("int8", "int16", "int32", "uint8", "uint16", "uint32", "float32", "float64")
 # what tifffile only logs, and then goes on with fewer pages or with zeros
-_DAMAGE = re.compile(r"page offset|offset to .*page|corrupt|missing|reshape|suspicious number|no pages", re.IGNORECASE)
+_DAMAGE = re.compile(
+    r"page offset|offset to .*page|corrupt|circular|missing|reshape|suspicious number|no pages", re.IGNORECASE
+)
 
 _LOG_LOCK = Lock()
 
 
 def read(path: Path) -> Image:
+    _check_pages(path)
     with _messages() as messages, tifffile.TiffFile(path) as tif:
+        _check_named_files(path, tif)
         if not tif.series:
             raise InputError(f"{path} is truncated or corrupt: it has no complete image; copy or export it again.")
         series = tif.series[0]
         page = series.keyframe
-        _check_complete(path, tif, series)
+        offset = _check_complete(path, tif, series)
         if page.photometric == tifffile.PHOTOMETRIC.PALETTE and not (tif.is_imagej or tif.is_ome):
             raise InputError(f"{path} has a palette, so its pixels are not intensities; convert it to grey or RGB.")
         axes, found, own = _metadata(tif, series)
         details, others = _details(tif, page), len(tif.series) - 1
         details |= {"stored_axes": axes, "planar": series.axes.endswith("SYX")}
     _check_messages(path, messages)
-    whole = _pixels(path, series)
+    whole = _pixels(path, tif, series, offset)
     data: Decoded | Pieces | Part = whole
     rgba = page.photometric == tifffile.PHOTOMETRIC.RGB and page.extrasamples and axes.endswith("YXC")
     if rgba and whole.shape[-1] == 4:
@@ -62,10 +70,15 @@ def read(path: Path) -> Image:
     return Image(data, axes, sizes, unit, path, details, others)
 
 
-def _pixels(path: Path, series: tifffile.TiffPageSeries) -> Decoded | Pieces:
+def _pixels(
+    path: Path, tif: tifffile.TiffFile, series: tifffile.TiffPageSeries, offset: int | None
+) -> Decoded | Pieces:
+    """The pixels of a series, which follow each other from `offset` on if that is known."""
     if series.size * series.dtype.itemsize <= LAZY_BYTES:
         return Decoded(path, series.shape, series.dtype, _decode)
-    return Pieces(_zarr(path) if series.dataoffset is None else tifffile.memmap(path, mode="r"), path)
+    if offset is None:
+        return Pieces(_zarr(path), path)
+    return Pieces(Raw(path, offset, series.shape, series.dtype.newbyteorder(tif.byteorder)), path)
 
 
 def _decode(path: Path) -> NDArray[Any]:
@@ -101,18 +114,60 @@ def _messages() -> Iterator[list[str]]:
             logger.propagate = propagate
 
 
-def _check_complete(path: Path, tif: tifffile.TiffFile, series: tifffile.TiffPageSeries) -> None:
-    size = path.stat().st_size
-    ends = [0]
-    if series.dataoffset is not None:
-        ends.append(series.dataoffset + series.size * series.dtype.itemsize)
+def _check_pages(path: Path) -> None:
+    """Raise InputError if the list of pages runs in a circle, on which tifffile may go round for ever."""
+    with path.open("rb") as file:
+        start = file.read(16)
+        order: Literal["little", "big"] = "big" if start[:2] == b"MM" else "little"
+        number = partial(int.from_bytes, byteorder=order)
+        big = number(start[2:4]) == 43
+        count, entry, link = (8, 20, 8) if big else (2, 12, 4)  # bytes of a number of tags, of a tag, and of an offset
+        place, seen = number(start[8:16] if big else start[4:8]), set()
+        while place:
+            if place in seen:
+                raise InputError(f"{path} is corrupt: its list of pages runs in a circle; copy or export it again.")
+            seen.add(place)
+            file.seek(place)
+            file.seek(place + count + entry * min(number(file.read(count)), MAX_TAGS))
+            place = number(file.read(link))
+
+
+def _check_named_files(path: Path, tif: tifffile.TiffFile) -> None:
+    """Raise InputError if OME metadata has planes in what is not a plain file beside this one, before it is opened."""
+    try:
+        root = ElementTree.fromstring(tif.ome_metadata or "")
+    except ElementTree.ParseError:  # or no OME-TIFF at all: tifffile opens no other file
+        return
+    for node in (node for node in root.iter() if node.tag.endswith("UUID") and node.text != root.get("UUID")):
+        name = node.get("FileName", "")
+        other = path.with_name(name) if name and Path(name).name == name else None
+        if other is None or (os.path.exists(other) and not other.is_file()):
+            raise InputError(
+                f"{path} has pixels in {name or 'a file'}, which is not a file beside it; export it again."
+            )
+
+
+def _check_complete(path: Path, tif: tifffile.TiffFile, series: tifffile.TiffPageSeries) -> int | None:
+    """Where the pixels follow each other; None if they do not. InputError if some are missing."""
+    elsewhere = False
     for page in series.pages:
         if page is None:
             raise InputError(f"{path} is incomplete: planes are missing, or are in other files that are not there.")
-        if page.parent is tif:
-            ends += [start + count for start, count in zip(page.dataoffsets, page.databytecounts, strict=True)]
-    if max(ends) > size:
-        raise InputError(f"{path} is truncated: it ends before its pixels do; copy or export it again.")
+        ends = [start + count for start, count in zip(page.dataoffsets, page.databytecounts, strict=True)]
+        if max(ends, default=0) > page.parent.filehandle.size:
+            raise _truncated(path if page.parent is tif else page.parent.filehandle.path)
+        elsewhere |= page.parent is not tif
+    if series.dataoffset is None:
+        return None
+    if elsewhere:  # tifffile would look for them in this file
+        raise InputError(f"{path} has its pixels in another file; open that.")
+    if series.dataoffset + series.size * series.dtype.itemsize > path.stat().st_size:
+        raise _truncated(path)
+    return series.dataoffset
+
+
+def _truncated(path: str | Path) -> InputError:
+    return InputError(f"{path} is truncated: it ends before its pixels do; copy or export it again.")
 
 
 def _zarr(path: Path) -> Any:

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from pydantic import BaseModel, ConfigDict
 from torch import Tensor, nn
 
+from noise2same import ranks
 from noise2same.config import Config
 from noise2same.data.normalize import Normalization
 from noise2same.data.patches import Batch
@@ -179,7 +180,8 @@ def channel_sums(values: Tensor) -> Tensor:
 
 
 def mean_square(difference: Tensor, where: Tensor | None) -> Tensor:
-    """Mean of the squares over the pixels `where` is true, or over all; 0 where there is none."""
+    """Mean of the squares over the pixels of all processes `where` is true, or over all; 0 where there is none."""
+    squares = difference.square()
     if where is None:
-        return difference.square().mean()
-    return (difference.square() * where).sum() / where.sum().clamp(min=1)
+        return ranks.ratio(squares.sum(), squares.new_tensor(squares.numel())) if ranks.several() else squares.mean()
+    return ranks.ratio((squares * where).sum(), where.sum())

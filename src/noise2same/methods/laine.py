@@ -11,6 +11,7 @@ from pydantic import Field
 from torch import Tensor, nn
 from torch.nn import functional
 
+from noise2same import ranks
 from noise2same.config import Config
 from noise2same.data.patches import Batch
 from noise2same.errors import InputError
@@ -103,7 +104,7 @@ class Laine(Method):
             return {"blind": mean_square(network(seen) - x, valid)}
         loss = network.loss(seen, *network.prior(seen))
         where = torch.ones_like(loss) if valid is None else valid.all(1)
-        return {"likelihood": (loss * where).sum() / where.sum().clamp(min=1)}
+        return {"likelihood": ranks.ratio((loss * where).sum(), where.sum())}
 
 
 class Noise(nn.Module):

@@ -9,6 +9,7 @@ import torch
 from pydantic import Field
 from torch import Tensor, nn
 
+from noise2same import ranks
 from noise2same.config import Config
 from noise2same.data.patches import Batch
 from noise2same.errors import InputError
@@ -103,7 +104,7 @@ def theorem_2(noise: NoiseModel, strength: float = 1.0) -> tuple[float, ...]:
 
 
 def invariance(difference: Tensor, j: Tensor, weights: Tensor) -> Tensor:
-    r"""Second term of equation 6.
+    r"""Second term of equation 6. The root is that of the mean over all processes' pixels.
 
     Parameters
     ----------
@@ -115,6 +116,6 @@ def invariance(difference: Tensor, j: Tensor, weights: Tensor) -> Tensor:
         :math:`\lambda_{inv}`: one for all channels together, or one for each; then it is the mean of their terms.
     """
     sums = channel_sums if len(weights) > 1 else torch.sum
-    squares, count = sums(difference.square() * j), sums(j.to(difference.dtype))
+    squares, count = ranks.total(torch.stack([sums(difference.square() * j), sums(j.to(difference.dtype))]))
     roots = (squares / count.clamp(min=1) + 1e-12).sqrt()  # the gradient of a bare root is infinite at 0
     return (weights * roots * count).sum() / count.sum().clamp(min=1)

@@ -8,6 +8,7 @@ import torch
 from pydantic import Field
 from torch import Tensor, nn
 
+from noise2same import ranks
 from noise2same.data.patches import Batch
 from noise2same.methods.base import Architecture, DataProfile, Method, Settings, channel_sums, mean_square
 from noise2same.methods.masking import FillOption, draw_mask, fill_of, widened
@@ -97,7 +98,7 @@ def projected_covariance(deviation: Tensor, response: Tensor, variance: Tensor, 
     Returns
     -------
     Tensor, ()
-        Mean over the pixels in J.
+        Mean over the pixels in J, of all processes, as every sum over a channel is.
     """
     squares, products, variances = (
         block_sums(values * j) for values in (deviation.square(), deviation * response, variance)
@@ -105,11 +106,11 @@ def projected_covariance(deviation: Tensor, response: Tensor, variance: Tensor, 
     with torch.no_grad():
 
         def sums(values: Tensor) -> Tensor:
-            return channel_sums(values).reshape(-1, *[1] * (values.ndim - 2))
+            return ranks.total(channel_sums(values)).reshape(-1, *[1] * (values.ndim - 2))
 
         pooled = sums(squares) / sums(variances).clamp(min=1e-12)
         elsewhere = torch.lerp(squares.roll(len(squares) // 2, 0), pooled * variances, POOLED_SHARE)
         noise = torch.minimum(sums(variances), MAX_NOISE_SHARE * sums(squares))
         weights = variances / elsewhere.clamp(min=1e-12)
         weights *= noise / sums(weights * squares).clamp(min=1e-12)  # the mean of a ratio is not that of its parts
-    return (weights * products).sum() / j.sum().clamp(min=1)
+    return ranks.ratio((weights * products).sum(), j.sum())

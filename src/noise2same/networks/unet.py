@@ -11,13 +11,14 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from noise2same.data.padding import on_multiples
+from noise2same.networks.norm import GlobalBatchNorm2d, GlobalBatchNorm3d
 
 Conv = nn.Conv2d | nn.Conv3d
 Up = nn.ConvTranspose2d | nn.ConvTranspose3d
 Norm = nn.BatchNorm2d | nn.BatchNorm3d
 CONV: dict[int, type[Conv]] = {2: nn.Conv2d, 3: nn.Conv3d}
 UP: dict[int, type[Up]] = {2: nn.ConvTranspose2d, 3: nn.ConvTranspose3d}
-NORM: dict[int, type[Norm]] = {2: nn.BatchNorm2d, 3: nn.BatchNorm3d}
+NORM: dict[int, type[Norm]] = {2: GlobalBatchNorm2d, 3: GlobalBatchNorm3d}
 POOL: dict[int, type[nn.Module]] = {2: nn.MaxPool2d, 3: nn.MaxPool3d}
 BASE = {2: (3.0, 3.0), 3: (1.0, 3.0, 3.0)}  # pixels of blur along ([Z,] Y, X); planes of a stack lie farther apart
 MOMENTUM = 0.003  # of the paper's batch norm: a decay of 0.997

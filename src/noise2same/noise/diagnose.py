@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
+from noise2same import markup
 from noise2same.data.sampling import evenly_spread
 from noise2same.noise.correlation import correlation, thinned
 from noise2same.noise.defects import examine
@@ -97,6 +98,18 @@ class Diagnosis:
     """Whether the noise is equally strong in dark and bright places, and its level is sure."""
     certain: float = 1.0
     """Share of the noise's variance that is noise for certain; the rest may be fine structure of the image."""
+
+    def _repr_html_(self) -> str:
+        from noise2same.noise.describe import paragraph
+
+        figures = {
+            "kind": self.kind,
+            "standard deviation": f"{self.sigma:.4g}",
+            "variance at intensity y": f"{self.a:.4g} · y + {self.b:.4g}",
+            "shared by neighbors": "yes" if self.correlated else "no",
+            "confidence": f"{self.confidence:.2f} of 1",
+        }
+        return markup.paragraph(paragraph(self)) + markup.table(figures.items())
 
     def shared(self) -> tuple[tuple[float, ...], ...]:
         """Autocorrelation along each spatial axis as far as there is any; empty if the noise is independent."""

@@ -28,6 +28,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
+from noise2same import ranks
 from noise2same.noise.model import NoiseModel
 
 BLOCK = {2: (16, 16), 3: (4, 8, 8)}
@@ -81,12 +82,12 @@ def covariance(change: Tensor, response: Tensor) -> Tensor:
 
 
 def mean_positive_covariance(covariances: Tensor, valid: Tensor | None) -> Tensor:
-    """Mean of covariances (B, C, [Z,] Y, X) over the valid pixels, blocks of a negative sum counted as 0.
+    """Mean of covariances (B, C, [Z,] Y, X) over all processes' valid pixels, blocks of a negative sum counted as 0.
 
     The best output never moves against the noise; but where the variance is overestimated, a loss would reward it.
     """
-    count = covariances.numel() if valid is None else valid.sum().clamp(min=1)
-    return block_sums(covariances).relu().sum() / count
+    count = covariances.new_tensor(covariances.numel()) if valid is None else valid.sum()
+    return ranks.ratio(block_sums(covariances).relu().sum(), count)
 
 
 def block_sums(values: Tensor) -> Tensor:

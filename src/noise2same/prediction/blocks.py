@@ -6,11 +6,12 @@ pixels of the same stride grid around a block wherever it is cut, so the result 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import math
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import reduce
 from itertools import product
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from torch import nn
@@ -141,12 +142,57 @@ def halved(region: Region, multiple: Sequence[int]) -> list[Region]:
     ]
 
 
+class Part(NamedTuple):
+    """What is written at once: a region of one image, or of some that share the chunks of a store. Plain numbers."""
+
+    place: tuple[tuple[int, int], ...]
+    """Start and stop along S and T, as far as the array has them."""
+    region: tuple[tuple[int, int], ...]
+    """Start and stop along [Z,] Y, X."""
+
+    @property
+    def where(self) -> Region:
+        """The region as slices."""
+        return tuple(slice(*ends) for ends in self.region)
+
+    @property
+    def samples(self) -> list[tuple[int, ...]]:
+        """The place of each image along S and T."""
+        return list(product(*(range(*ends) for ends in self.place)))
+
+    @property
+    def pixels(self) -> int:
+        """How many there are, in one channel."""
+        return math.prod(stop - start for start, stop in (*self.place, *self.region))
+
+
+def places_of(out: Any, axes: str) -> Iterator[tuple[tuple[int, int], ...]]:
+    """The images of an array along S and T, in order: one by one, or those together that a store writes at once."""
+    at_once, letters = _written_at_once(out), sample_axes(axes)
+    lengths = [out.shape[axes.index(letter)] for letter in letters]
+    steps = [at_once[axes.index(letter)] if at_once else 1 for letter in letters]
+    counts = [-(-length // step) for length, step in zip(lengths, steps, strict=True)]
+    for number in range(math.prod(counts)):  # there may be billions, so no list of them is made
+        at = np.unravel_index(number, counts) if counts else ()
+        yield tuple(
+            (int(i) * step, min(int(i) * step + step, n)) for i, step, n in zip(at, steps, lengths, strict=True)
+        )
+
+
+def sample_axes(axes: str) -> str:
+    """Those of S and T that there are."""
+    return "".join(letter for letter in ax.SAMPLES if letter in axes)
+
+
 def chunks_of(out: Any, axes: str) -> tuple[int, ...] | None:
     """What a store writes at once along [Z,] Y, X: its shards, or else its chunks; None for a plain array."""
+    chunks = _written_at_once(out)
+    return tuple(chunks[axes.index(letter)] for letter in ax.spatial(axes)) if chunks else None
+
+
+def _written_at_once(out: Any) -> tuple[int, ...] | None:
     chunks = getattr(out, "shards", None) or getattr(out, "chunks", None)
-    if not chunks or not all(isinstance(length, int) for length in chunks):
-        return None
-    return tuple(chunks[axes.index(letter)] for letter in ax.spatial(axes))
+    return chunks if chunks and all(isinstance(length, int) for length in chunks) else None
 
 
 def round_up(value: int, multiple: int) -> int:

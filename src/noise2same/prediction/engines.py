@@ -99,7 +99,8 @@ class OpenVINO(nn.Module):
         image = self.ops.parameter([-1, network.channels, *(-1,) * self.dims], name="image")
         model = openvino.Model([self.unet(network, image)], [image])
         options = {"INFERENCE_PRECISION_HINT": "f32", "INFERENCE_NUM_THREADS": torch.get_num_threads()}
-        self.request = openvino_core().compile_model(model, "CPU", options).create_infer_request()
+        compiled = openvino_core().compile_model(model, "CPU", options)
+        self.request: Any = compiled.create_infer_request()
 
     def __reduce__(self) -> tuple[Any, ...]:
         """What is compiled cannot be pickled: the network is compiled again where it is unpickled."""
@@ -112,14 +113,18 @@ class OpenVINO(nn.Module):
     def layers(self, x: Tensor) -> Tensor:
         """As of `UNet`; raises MemoryError when memory runs out.
 
-        OpenVINO says nothing then, and leaves in the output what was there before: here, a value that no image has.
+        OpenVINO says nothing then, and leaves in the output what was there before: here, a value that no image has. It
+        would run out for smaller inputs too, so that PyTorch computes from then on.
         """
+        if self.request is None:
+            return self.network.layers(x)
         out = torch.empty(x.shape[0], self.network.outputs, *x.shape[2:])
         ends = out.view(-1)[:: max(1, out.numel() - 1)]
         ends[:] = UNTOUCHED
         self.request.set_output_tensor(import_openvino().Tensor(out.numpy(), shared_memory=True))
         self.request.infer([x.contiguous().numpy()], share_inputs=True)
         if (ends == UNTOUCHED).any():
+            self.request = None
             raise MemoryError(f"OpenVINO ran out of memory for an input of shape {tuple(x.shape)}.")
         return out
 

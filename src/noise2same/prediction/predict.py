@@ -6,12 +6,13 @@ While a block is predicted, another thread reads the next one and a third writes
 from __future__ import annotations
 
 import math
+import warnings
 from collections import deque
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
-from functools import partial
+from functools import cached_property, partial
 from itertools import product
 from typing import Any, NamedTuple
 
@@ -29,10 +30,12 @@ from noise2same.networks.film import Film
 from noise2same.plan import BLOCK_MEMORY
 from noise2same.prediction import flux
 from noise2same.prediction.blend import Blend
-from noise2same.prediction.blocks import UNKNOWN_VALUES, Grid, Region, chunks_of, halved
+from noise2same.prediction.blocks import UNKNOWN_VALUES, Grid, Part, Region, chunks_of, halved, places_of, sample_axes
 
-REGION_MEMORY = 2**27
-"""Bytes of a region, which is gathered before it is written, or else of one chunk. Two regions are held at a time."""
+REGION_MEMORY = 2**25
+"""Bytes of a part, which is gathered before it is written, or else of one chunk. Two parts are held at a time."""
+FEWEST_PARTS = 64
+"""An image has so many parts, if it has so many blocks: for workers to share, and to be kept when a job is stopped."""
 MEASURED_PIXELS = 2**22
 """Pixels that are read at once to measure the statistics of an image."""
 
@@ -100,36 +103,179 @@ def predict(
     Predicted
         Of the whole image.
     """
-    sources, targets = ax.samples(data, axes), ax.samples(out, axes)
-    grid = _grid(network, sources[0].size, normalization, blend)
-    finish = Finish(tta, blend, strength, np.dtype(out.dtype), device)
-    unit = chunks_of(out, axes) or grid.multiple
-    blocks = _cut(network, grid, out, axes, unit, block, memory or BLOCK_MEMORY[len(grid.size)])
-    todo = deque(Task(source, target, *one) for source, target in zip(sources, targets, strict=True) for one in blocks)
-    done = invalid = 0
-    kept = np.zeros(ax.channels(axes, tuple(out.shape)))
-    own, measured = normalization, None
-    with reading_ahead(grid) as read, writing_behind() as write:
-        while todo:
-            task = todo[0]
-            if normalization is None and measured is not task.source:
-                own, measured = measure(task.source, grid, unit), task.source
-            window = read(task, todo[1] if len(todo) > 1 else None)
-            assert own is not None
-            try:
-                result, found = predict_window(network, window, own, finish)
-            except (RuntimeError, MemoryError) as error:
-                if not is_out_of_memory(error) or len(halved(task.block, grid.multiple)) == 1:
-                    raise
-                todo = deque(one.of(half) for one in todo for half in halved(one.block, grid.multiple))
-                done *= 2  # as if those before had been halves too, so that the share that is done stays true
-                continue
-            todo.popleft()
-            write(task, result)
-            done, invalid = done + 1, invalid + found.invalid
-            kept += found.input_share * math.prod(result.shape[2:])
-            report(on_block, done, done + len(todo))
-    return Predicted(invalid, kept / (len(sources) * math.prod(grid.size)))
+    options: dict[str, Any] = {"tta": tta, "blend": blend, "strength": strength, "block": block, "memory": memory}
+    work = Prediction(network, data, axes, out, normalization=normalization, device=device, **options)
+    return work.run(work.parts(), on_block=on_block)
+
+
+OnPart = Callable[[Part, Predicted], None]
+
+
+class Prediction:
+    """An image to be denoised, cut into parts that are written at once and these into blocks; arguments of `predict`.
+
+    The cuts follow from the image, the network and the memory alone, so that any process makes the same of a part.
+    """
+
+    def __init__(
+        self,
+        network: nn.Module,
+        data: Any,
+        axes: str,
+        out: Any,
+        *,
+        normalization: Normalization | None,
+        tta: bool = False,
+        blend: Blend | None = None,
+        strength: float = 1.0,
+        block: Sequence[int] | None = None,
+        memory: int | None = None,
+        device: torch.device | None = None,
+    ) -> None:
+        self.network, self.data, self.axes, self.out = network, data, axes, out
+        self.normalization = normalization
+        self.finish = Finish(tta, blend, strength, np.dtype(out.dtype), device)
+        size = tuple(out.shape[axes.index(letter)] for letter in ax.spatial(axes))
+        self.grid = _grid(network, size, normalization, blend)
+        self.unit = chunks_of(out, axes) or self.grid.multiple
+        self.channels = ax.channels(axes, tuple(out.shape))
+        most = (memory or BLOCK_MEMORY[len(size)]) // (4 * getattr(network, "values_per_pixel", UNKNOWN_VALUES))
+        self.most, self.longest = most, block
+        self.regions = [tuple((cut.start, cut.stop) for cut in region) for region in self._regions(most)]
+        self._cuts: dict[Any, list[Region]] = {}
+
+    def _regions(self, most: int) -> list[Region]:
+        """Regions that are gathered and written at once: one block, or more where memory and fair shares permit it."""
+        images = math.prod(self.out.shape[self.axes.index(letter)] for letter in sample_axes(self.axes))
+        together = Part(next(places_of(self.out, self.axes)), ()).pixels
+        room = REGION_MEMORY // (self.channels * np.dtype(self.out.dtype).itemsize * together)
+        share = math.prod(self.grid.size) * images // FEWEST_PARTS
+        return self.grid.gather(min(room, max(share, most)), self.unit)
+
+    def parts(self) -> Iterator[Part]:
+        """All parts, in order."""
+        for place in places_of(self.out, self.axes):
+            for region in self.regions:
+                yield Part(place, region)
+
+    def blocks(self, part: Part) -> list[Region]:
+        """The blocks of the region of a part. Regions that are alike to the network are cut once."""
+        grid, starts = self.grid, [start for start, _ in part.region]
+        around = zip(part.region, grid.size, grid.reach, grid.multiple, strict=True)
+        alike = tuple(
+            (stop - start, start % step, min(start, reach + step), min(size - stop, reach + step))
+            for (start, stop), size, reach, step in around
+        )
+        if alike not in self._cuts:
+            cut = grid.split(part.where, self.most, longest=self.longest)
+            self._cuts[alike] = [_shifted(block, [-start for start in starts]) for block in cut]
+        return [_shifted(block, starts) for block in self._cuts[alike]]
+
+    def blocks_of(self, part: Part) -> int:
+        """Number of blocks of a part."""
+        return len(part.samples) * len(self.blocks(part))
+
+    @cached_property
+    def total(self) -> int:
+        """Number of all blocks."""
+        return len(ax.samples(self.out, self.axes)) * sum(len(self.blocks(Part((), region))) for region in self.regions)
+
+    def measure(self, place: tuple[int, ...]) -> Normalization:
+        """The statistics that one image is normalized with, which is read for it if they are not known."""
+        if self.normalization is not None:
+            return self.normalization
+        return measure(self._sample(place), self.grid, self.unit)
+
+    def run(
+        self,
+        parts: Iterable[Part],
+        *,
+        done: int = 0,
+        known: Mapping[tuple[int, ...], Normalization] | None = None,
+        on_block: OnBlock | None = None,
+        on_part: OnPart | None = None,
+    ) -> Predicted:
+        """Denoise some parts and write them; returns what is to be said of these together.
+
+        Parameters
+        ----------
+        parts : iterable of Part
+            Which of `parts()`.
+        done : int
+            Number of blocks that were done before.
+        known : mapping, optional
+            Statistics of images by their place, so that they are not measured again.
+        on_block : callable, optional
+            As for `predict`.
+        on_part : callable, optional
+            Called, in another thread, after a part is written.
+        """
+        result, todo, halvings = Summary(self.channels), deque[Task](), 0
+        coming, later = self._tasks(parts), self.total - done
+        own = dict(known or {})
+        with reading_ahead(self.grid) as read, writing_behind(self._write, on_part) as write:
+            while True:
+                while len(todo) < 2 and (tasks := next(coming, None)):
+                    later -= len(tasks)
+                    todo.extend(tasks)
+                    for _ in range(halvings):
+                        todo = self._halved(todo)
+                if not todo:
+                    break
+                task = todo[0]
+                if task.place not in own:
+                    own = {task.place: self.measure(task.place)}
+                try:
+                    window = read(task, todo[1] if len(todo) > 1 else None)
+                    pixels, found = predict_window(self.network, window, own[task.place], self.finish)
+                except (RuntimeError, MemoryError) as error:
+                    if not is_out_of_memory(error) or len(halved(task.block, self.grid.multiple)) == 1:
+                        raise
+                    if halvings == 0:
+                        warnings.warn("Memory ran out: going on in smaller blocks, which takes longer.", stacklevel=1)
+                    todo, halvings = self._halved(todo), halvings + 1
+                    done *= 2  # as if those before had been halves too, so that the share that is done stays true
+                    continue
+                todo.popleft()
+                write(task, pixels, found)
+                done += 1
+                result.add(found, math.prod(pixels.shape[2:]))
+                report(on_block, done, done + len(todo) + later * 2**halvings)
+        return result.predicted()
+
+    def _tasks(self, parts: Iterable[Part]) -> Iterator[list[Task]]:
+        """The blocks of each part."""
+        for part in parts:
+            blocks = self.blocks(part)
+            yield [Task(part, place, self._sample(place), block) for place in part.samples for block in blocks]
+
+    def _halved(self, tasks: Iterable[Task]) -> deque[Task]:
+        return deque(one.of(half) for one in tasks for half in halved(one.block, self.grid.multiple))
+
+    def _sample(self, place: tuple[int, ...]) -> ax.Sample:
+        return ax.Sample(self.data, self.axes, dict(zip(sample_axes(self.axes), place, strict=True)))
+
+    def _write(self, part: Part, pixels: NDArray[Any]) -> None:
+        places = dict(zip(sample_axes(self.axes), (slice(*ends) for ends in part.place), strict=True))
+        ax.Sample(self.out, self.axes, places).write(pixels, *part.where)
+
+
+class Summary:
+    """What is to be said of several parts together."""
+
+    def __init__(self, channels: int) -> None:
+        self.invalid, self.pixels = 0, 0
+        self.kept = np.zeros(channels)
+
+    def add(self, found: Predicted, pixels: int) -> None:
+        """Add what was found in so many pixels of each channel."""
+        self.invalid += found.invalid
+        self.kept += found.input_share * pixels
+        self.pixels += pixels
+
+    def predicted(self) -> Predicted:
+        """Of all of them."""
+        return Predicted(self.invalid, self.kept / max(self.pixels, 1))
 
 
 def _grid(network: nn.Module, size: tuple[int, ...], normalization: Normalization | None, blend: Blend | None) -> Grid:
@@ -139,16 +285,6 @@ def _grid(network: nn.Module, size: tuple[int, ...], normalization: Normalizatio
     if normalization is not None and normalization.stabilizer is not None:
         margins.append(flux.margin(dims))
     return Grid.of(network, size, tuple(map(sum, zip(*margins, strict=True))))
-
-
-def _cut(
-    network: nn.Module, grid: Grid, out: Any, axes: str, unit: Sequence[int], block: Sequence[int] | None, memory: int
-) -> list[tuple[Region, Region]]:
-    """All blocks of an image, each after the region that it is a part of, in the order of the regions."""
-    pixel = ax.channels(axes, tuple(out.shape)) * np.dtype(out.dtype).itemsize
-    most = memory // (4 * getattr(network, "values_per_pixel", UNKNOWN_VALUES))
-    regions = grid.gather(REGION_MEMORY // pixel, unit)
-    return [(region, part) for region in regions for part in grid.split(region, most, longest=block)]
 
 
 def predict_block(
@@ -225,16 +361,17 @@ def report(on_block: OnBlock | None, done: int, total: int) -> None:
 
 @dataclass(frozen=True, eq=False)
 class Task:
-    """One block of one image, and the region that it is a part of, which is written when all its blocks are done."""
+    """One block of one image, and the part that it belongs to, which is written when all its blocks are done."""
 
+    part: Part
+    place: tuple[int, ...]
+    """Of the image along S and T."""
     source: ax.Sample
-    target: ax.Sample
-    region: Region
     block: Region
 
     def of(self, block: Region) -> Task:
-        """The same for another part of the region."""
-        return Task(self.source, self.target, self.region, block)
+        """The same for another block of the part."""
+        return Task(self.part, self.place, self.source, block)
 
 
 def measure(source: ax.Sample, grid: Grid, unit: Sequence[int]) -> Normalization:
@@ -283,6 +420,10 @@ def read_window(source: ax.Sample, grid: Grid, region: Region) -> Window:
 
 def _within(region: Region, size: Sequence[int]) -> Region:
     return tuple(slice(part.start, min(part.stop, length)) for part, length in zip(region, size, strict=True))
+
+
+def _shifted(region: Region, by: Sequence[int]) -> Region:
+    return tuple(slice(part.start + shift, part.stop + shift) for part, shift in zip(region, by, strict=True))
 
 
 def _relative(region: Region, window: Region) -> Region:
@@ -394,28 +535,37 @@ def reading_ahead(grid: Grid) -> Iterator[Callable[[Task, Task | None], Window]]
 
 
 @contextmanager
-def writing_behind() -> Iterator[Callable[[Task, NDArray[Any]], None]]:
-    """A function that gathers blocks and writes each region once it is complete, in a thread and a queue of one.
+def writing_behind(
+    put: Callable[[Part, NDArray[Any]], None], on_part: OnPart | None
+) -> Iterator[Callable[[Task, NDArray[Any], Predicted], None]]:
+    """A function that gathers blocks and writes each part once it is complete, in a thread and a queue of one.
 
     An error in writing is raised by the next call, or at the end.
     """
     with ThreadPoolExecutor(1) as writer:
         last: list[Future[None]] = []
         gathered: NDArray[Any] | None = None
-        missing = 0
+        summary = Summary(0)
 
-        def write(task: Task, pixels: NDArray[Any]) -> None:
-            nonlocal gathered, missing
+        def put_and_tell(part: Part, pixels: NDArray[Any], found: Predicted) -> None:
+            put(part, pixels)
+            if on_part is not None:
+                on_part(part, found)
+
+        def write(task: Task, pixels: NDArray[Any], found: Predicted) -> None:
+            nonlocal gathered, summary
+            part = task.part
             if gathered is None:
-                size = [part.stop - part.start for part in task.region]
-                missing = math.prod(size)
-                gathered = np.empty((*pixels.shape[:2], *size), pixels.dtype)
-            gathered[:, :, *_relative(task.block, task.region)] = pixels
-            missing -= math.prod(pixels.shape[2:])
-            if missing == 0:
+                size = [stop - start for start, stop in part.region]
+                summary = Summary(pixels.shape[1])
+                gathered = np.empty((len(part.samples), pixels.shape[1], *size), pixels.dtype)
+            number = part.samples.index(task.place)
+            gathered[number : number + 1, :, *_relative(task.block, part.where)] = pixels
+            summary.add(found, math.prod(pixels.shape[2:]))
+            if summary.pixels == part.pixels:
                 if last:
                     last.pop().result()
-                last.append(writer.submit(task.target.write, gathered, *task.region))
+                last.append(writer.submit(put_and_tell, part, gathered, summary.predicted()))
                 gathered = None
 
         yield write

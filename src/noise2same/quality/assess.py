@@ -11,7 +11,7 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from noise2same import io
+from noise2same import io, markup
 from noise2same.data import axes as ax
 from noise2same.errors import InputError
 from noise2same.noise.diagnose import Diagnosis, diagnose
@@ -83,6 +83,10 @@ class Assessment:
     """Names and colors of the channels in the file."""
     input_share: tuple[float, ...] = ()
     """Share of the noisy input, for each channel, that was blended into the result."""
+
+    def _repr_html_(self) -> str:
+        source = markup.table(self.source.items())
+        return f"{source}{self.verdict._repr_html_()}{markup.folded('the noise', self.diagnosis._repr_html_())}"
 
     def figures(self) -> dict[str, Any]:
         """Verdict, frames and diagnosis as JSON holds them."""

@@ -12,6 +12,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from noise2same import markup
 from noise2same.data import axes as ax
 from noise2same.errors import InputError
 from noise2same.noise.diagnose import CONFIDENT, Diagnosis
@@ -30,6 +31,8 @@ from noise2same.quality.residual import (
 Word = Literal["trust", "check", "do not trust"]
 WORDS: tuple[Word, ...] = ("trust", "check", "do not trust")
 """From best to worst."""
+COLORS: dict[Word, str] = {"trust": "seagreen", "check": "goldenrod", "do not trust": "firebrick"}
+"""Of the line beside a verdict in a notebook."""
 MAX_RELATIVE_ERROR = 0.25
 """Relative standard error of the squared error from which on no PSNR is given."""
 MIN_BLOCKS = 16
@@ -70,6 +73,15 @@ class Verdict:
     """The span of intensities that the PSNR refers to."""
     advice: str = ""
     """What to do next; "" beside "trust"."""
+
+    def _repr_html_(self) -> str:
+        psnr = ""
+        if self.psnr is not None:
+            value, low, high = self.psnr
+            psnr = markup.paragraph(f"Estimated PSNR {value:.1f} dB ({low:.1f} to {high:.1f}).")
+        rows = [(check.name, check.word, check.sentence) for check in self.checks]
+        told = markup.heading(self.word.capitalize()) + markup.paragraph(f"{self.reason} {self.advice}".strip()) + psnr
+        return markup.framed(COLORS[self.word], told + markup.folded("every check", markup.table(rows)))
 
 
 @dataclass(frozen=True)

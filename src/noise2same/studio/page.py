@@ -261,7 +261,7 @@ class Studio:
         right, result = self.right, session.results[place.file]
         if result.error:
             raise InputError(result.error)
-        found = [] if result.assessment is None else [pieces.verdict(result.assessment.verdict)]
+        found = [] if result.verdict is None else [pieces.verdict(result.verdict)]
         if session.home is not None:
             found.append(pieces.facts([f"All results are in {session.home}."]))
         return {

@@ -7,9 +7,9 @@ import time
 import warnings
 from collections.abc import Callable
 from copy import deepcopy
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor, nn
@@ -21,13 +21,13 @@ from noise2same.errors import InputError
 from noise2same.methods import Method
 from noise2same.model_file import all_finite
 from noise2same.networks.unet import Norm
-from noise2same.plan import Recipe
+from noise2same.plan import EXPLODED, LOWER_RATE, RETRIES, Recipe
 from noise2same.training.checkpoint import read_checkpoint, write_checkpoint
 from noise2same.training.early_stopping import EarlyStopping
 from noise2same.training.held_out import HeldOut
 from noise2same.training.interrupt import Interrupt
 from noise2same.training.metrics_log import MetricsLog
-from noise2same.training.placement import place, tf32_allowed
+from noise2same.training.placement import lost_process, place, tf32_allowed
 from noise2same.training.schedule import ema_decay, learning_rate_factor
 from noise2same.training.state import OnStep, TrainingState, wants_stop
 
@@ -58,7 +58,9 @@ class Outcome:
     unchanged: bool
     """Whether the weights are those of before, because training made them worse."""
     diverged: bool
-    """Whether it ended because a loss or weight was NaN or infinite. The rest is of the last moment that was good."""
+    """Whether it ended because it diverged again and again. The rest is of the last moment that was good."""
+    retries: int
+    """How often it diverged and went on from its last good state, with a lower learning rate."""
     terms: dict[str, float]
     """Loss terms at the end, averaged over the last steps."""
     history: list[dict[str, float]]
@@ -82,10 +84,13 @@ def fit(
     """Train a network in place.
 
     It ends with the best weights it had, as far as `held_out` can measure. When the loss or a weight is NaN or
-    infinite, training ends. The network then has the last weights that were good, and the checkpoint is an earlier one.
+    infinite, or the loss explodes, training goes back to its last good state and on with a lower learning rate,
+    `plan.RETRIES` times. Then it ends with the last weights that were good. When memory runs out, a batch is computed
+    in parts, whose gradients are added up.
 
-    Under torchrun (`training.launch`) all processes train one network, each on patches of its own. The first one
-    decides, calls `on_step` and `on_point`, and writes files. All return the same outcome and have the same weights.
+    Under torchrun (`training.launch`) all processes train one network, each on patches of its own, as if these were one
+    batch (`ranks`). The first one decides, calls `on_step` and `on_point`, and writes files. All return the same
+    outcome and have the same weights.
 
     Parameters
     ----------
@@ -113,6 +118,7 @@ def fit(
     on_point : callable, optional
         Given the network as it would predict, at `HISTORY_POINTS` moments; the figures it returns join the history.
     """
+    run = None
     with Interrupt() as interrupt, tf32_allowed():
         try:
             run = _Run(network, method, patches, recipe, held_out, device, interrupt)
@@ -123,30 +129,27 @@ def fit(
             return run.workers.agree_on(network, run.finish() if run.workers.first else None)
         except Exception as error:
             if is_out_of_memory(error):
-                size = " × ".join(map(str, patches.patch))
+                size, count = " × ".join(map(str, patches.patch)), patches.batch // (1 if run is None else run.parts)
                 raise InputError(
-                    f"Memory ran out in training with {patches.batch} patches of {size} pixels at once: "
-                    "use a smaller batch or patch."
+                    f"Memory ran out in training with {count} patch(es) of {size} pixels at once: "
+                    "use a smaller batch, patch or number of features."
                 ) from error
+            if lost_process(error):
+                where = "" if checkpoint is None else "; with --resume, it goes on from its last checkpoint, if any"
+                raise InputError(f"Another process of this training has ended, and so it ends{where}.") from error
             raise
 
 
-@dataclass(frozen=True)
-class _Learned:
-    """What a run has learned at some moment."""
+class _Moment(NamedTuple):
+    """What is seen of a run after a step: by the first process, but for an interruption, which any process may see."""
 
-    step: int
-    seconds: float
-    terms: dict[str, float]
-    weights: dict[str, Tensor]
-    """Those that predict."""
-
-    def is_finite(self) -> bool:
-        """Whether no loss until then, and no weight, is NaN or infinite.
-
-        Terms are averages over the last steps. One that was NaN or infinite stays NaN.
-        """
-        return all(map(math.isfinite, self.terms.values())) and all_finite(self.weights.values())
+    progress: float = 0.0
+    interrupted: bool = False
+    stopped: bool = False
+    save: bool = False
+    diverged: bool = False
+    good: bool = False
+    """Whether to go back to this state if the run diverges. A resumed run has the same such states."""
 
 
 class _Run:
@@ -177,14 +180,23 @@ class _Run:
         self.step, self.progress, self.elapsed, self.started, self.saved = 0, 0.0, 0.0, 0.0, 0.0
         self.interrupted, self.stopped, self.diverged, self.resumed = False, False, False, False
         self.checkpoint_failed = False
+        self.retries, self.parts = 0, 1
+        self.highest = torch.tensor(-math.inf, device=self.device)
+        self.least = torch.tensor(math.inf, device=self.device)
         self.terms: dict[str, Tensor] = {}
         self.history: list[dict[str, float]] = []
-        self.good = _Learned(0, 0.0, {}, {})
+        self.good: dict[str, Any] = {}
 
     def resume(self, checkpoint: Path) -> None:
         """Go on from the state in a file."""
         try:
-            self._load(read_checkpoint(checkpoint, self.device))
+            state = read_checkpoint(checkpoint, self.device)
+            self._load(state)
+            self.good = state["good"] or {}
+            if len(state["generators"]) == self.workers.count:
+                self.generator.set_state(state["generators"][self.workers.rank].cpu())
+            else:  # another number of processes than before
+                self._seed()
         except Exception as error:  # whatever a file can hold
             raise InputError(f"{checkpoint} does not fit this training; start again without resume.") from error
         self.resumed = True
@@ -192,13 +204,14 @@ class _Run:
     def start(self, source: str) -> None:
         """Get ready for the first step; `source` is where the weights are from."""
         self.network.train()
-        if not self._is_good():
+        if not self._is_finite():
             raise InputError(f"{source} holds NaN or infinite numbers: start again without resume.")
-        if not self.resumed or self.workers.count > 1:  # processes draw different patches, also after a resume
-            self.generator.manual_seed(self.recipe.seed + 1000 * self.workers.rank + 1_000_003 * self.step)
+        if not self.resumed:
+            self._seed()
         judged = self.early_stopping.held_out is not None and self.workers.first
         if self.recipe.pretrained and judged and not self.resumed:
             self.early_stopping.note(self._predicting(), start=True)
+        self.good = self.good or deepcopy(self._state_to_keep())
         self.saved = time.monotonic()
         self.started = self.saved - self.elapsed
 
@@ -210,29 +223,32 @@ class _Run:
         try:
             ended = self.progress >= 1
             while not ended:
-                terms = self._train_step()
+                terms, step = self._train_step(), self.step
                 if metrics is not None:
-                    metrics.write(self.step, terms)
+                    metrics.write(step, terms)
                 ended = self._after_step(checkpoint, on_step, on_point)
+                if metrics is not None and log is not None and self.step < step:  # without what is done anew
+                    metrics.close()
+                    metrics = MetricsLog(log, self.step)
         finally:
             if metrics is not None:
                 metrics.close()
 
     def finish(self) -> Outcome:
         """Give the network the weights that predict best, and return what was done."""
-        learned = self.good if self.diverged else self._learned()
-        self.network.load_state_dict(learned.weights)
+        self.network.load_state_dict(self._predicting().state_dict())
         self.network.eval()
         unchanged = self.early_stopping.keep_best(self.network)
         return Outcome(
-            learned.step,
-            learned.seconds,
+            self.step,
+            self.elapsed,
             self.interrupted,
             self.stopped,
             self.early_stopping.done_at is not None,
             unchanged,
             self.diverged,
-            learned.terms,
+            self.retries,
+            self._read_terms(),
             self.history,
         )
 
@@ -240,68 +256,141 @@ class _Run:
         """One step of the optimizer; the loss terms."""
         factor = learning_rate_factor(self.recipe.schedule, self.step, self.progress)
         for group in self.optimizer.param_groups:
-            group["lr"] = self.recipe.learning_rate * factor
+            group["lr"] = self._highest_rate() * factor
         for module in self.network.modules():  # batch statistics drift from those it predicts with: images get darker
             if isinstance(module, Norm):
                 module.train(self.progress < self.recipe.freeze_bn_after)
-        terms: dict[str, Tensor] = self.loss(self.patches.draw(self.generator), self.generator)
-        detached = {name: value.detach() for name, value in terms.items()}
-        for name, value in detached.items():
+        terms = self._gradients()
+        while terms is None:
+            terms = self._gradients()
+        for name, value in terms.items():
             self.terms[name] = value if name not in self.terms else torch.lerp(self.terms[name], value, TERM_MEMORY)
-        self.optimizer.zero_grad()
-        torch.stack(list(terms.values())).sum().backward()
+        loss = torch.stack(list(terms.values())).sum()
+        if self.step < STEPS_BETWEEN_CHECKS:
+            self.highest = torch.maximum(self.highest, loss)
+        else:
+            self.least = torch.minimum(self.least, loss)
         if self.recipe.clip:
             nn.utils.clip_grad_norm_(self.network.parameters(), self.recipe.clip)
         self.optimizer.step()
         self.step += 1
         if self.average is not None:
             self.average.update_parameters(self.network)
-        return detached
+        return terms
+
+    def _gradients(self) -> dict[str, Tensor] | None:
+        """Compute the gradients of the next batch, and return its loss terms; None if memory ran out.
+
+        The next time the batch is computed in twice as many parts.
+        """
+        size, parts = self.patches.batch, self.parts
+        counts = [size * (part + 1) // parts - size * part // parts for part in range(parts)]
+        self.optimizer.zero_grad()
+        means: dict[str, Tensor] = {}
+        try:
+            for count in counts:
+                terms: dict[str, Tensor] = self.loss(self.patches.draw(self.generator, count), self.generator)
+                (torch.stack(list(terms.values())).sum() * (count / size)).backward()
+                for name, value in terms.items():
+                    share = value.detach() * (count / size)
+                    means[name] = means[name] + share if name in means else share
+            return means
+        except Exception as error:
+            # other processes would wait for this one's gradients in vain
+            if 2 * parts > size or self.workers.count > 1 or not is_out_of_memory(error):
+                raise
+        self.parts = 2 * parts  # here, where the error no longer holds what filled the memory
+        warnings.warn(
+            f"Memory ran out with {counts[-1]} patches at once: training goes on with {size // self.parts} at once, "
+            f"{size} a step as before.",
+            stacklevel=2,
+        )
+        return None
 
     def _after_step(self, checkpoint: Path | None, on_step: OnStep | None, on_point: OnPoint | None) -> bool:
         """Look at the run, call its listeners, and write its checkpoint; whether it has ended."""
         self.elapsed = time.monotonic() - self.started
-        share, interrupted = self._budget_used(), self.interrupt.requested  # a later signal is for the next step
-        save = time.monotonic() - self.saved >= CHECKPOINT_SECONDS
-        now, stopped, diverged = self.early_stopping.progress(share), False, False
-        if self.workers.first:
-            point = self.early_stopping.due(self.step) or share >= len(self.history) / HISTORY_POINTS
-            often = self.step % STEPS_BETWEEN_CHECKS == 0
-            diverged = not self._is_sound(thorough=point or save or interrupted or often or now >= 1)
-            if not diverged:
-                if point:
-                    self._remember(share, on_point)
-                now = self.early_stopping.progress(share)
-                stopped = on_step is not None and wants_stop(on_step(self._state(share, now)))
-                diverged = stopped and not self._is_good()
-        now, *flags = self.workers.agree([now, interrupted, stopped, save, diverged])  # or saving and rates drift apart
-        interrupted, stopped, save, self.diverged = map(bool, flags)
-        self.progress = now
-        self.interrupted = interrupted and now < 1
-        self.stopped = stopped and now < 1 and not interrupted
+        other = _Moment(interrupted=self.interrupt.requested)
+        moment = self._look(on_step, on_point) if self.workers.first else other
+        progress, *flags = self.workers.agree(moment)  # or saving and rates drift apart
+        interrupted, stopped, save, diverged, good = map(bool, flags)
+        self.progress = progress
+        if diverged:
+            self._go_back()
+        elif good:
+            self.good = deepcopy(self._state_to_keep())
+        ended = self.progress >= 1 or self.diverged
+        self.interrupted = interrupted and not ended
+        self.stopped = stopped and not ended and not interrupted
         if checkpoint is not None and (save or self.interrupted or self.stopped) and not self.diverged:
             self._save(checkpoint)
-        return now >= 1 or interrupted or stopped or self.diverged
+        return ended or interrupted or stopped
+
+    def _look(self, on_step: OnStep | None, on_point: OnPoint | None) -> _Moment:
+        """Look at the run after a step, and call its listeners."""
+        share, interrupted = self._budget_used(), self.interrupt.requested  # a later signal is for the next step
+        now = self.early_stopping.progress(share)
+        save = time.monotonic() - self.saved >= CHECKPOINT_SECONDS
+        point = self.early_stopping.due(self.step) or share >= len(self.history) / HISTORY_POINTS
+        often = self.step % STEPS_BETWEEN_CHECKS == 0
+        good = point or often
+        if self._has_exploded() or not self._is_sound(thorough=good or save or interrupted or now >= 1):
+            return _Moment(now, interrupted, diverged=True)
+        if point:
+            self._remember(share, on_point)
+        now = self.early_stopping.progress(share)
+        stopped = on_step is not None and wants_stop(on_step(self._state(share, now)))
+        diverged = stopped and not self._is_finite()
+        return _Moment(now, interrupted, stopped, save, diverged, good and not diverged)
+
+    def _has_exploded(self) -> bool:
+        """Whether no loss of the last `STEPS_BETWEEN_CHECKS` steps was anywhere near those of the run's beginning."""
+        if self.step <= STEPS_BETWEEN_CHECKS or self.step % STEPS_BETWEEN_CHECKS:
+            return False
+        least, self.least = float(self.least), torch.full_like(self.least, math.inf)
+        return least > EXPLODED * max(1.0, float(self.highest))
 
     def _is_sound(self, *, thorough: bool) -> bool:
         """Whether nothing is seen to be NaN or infinite. On a CPU the loss is looked at after each step."""
-        if thorough and not self._is_good():
+        if thorough and not self._is_finite():
             return False
         if self.device.type != "cpu":  # others would be waited for at each step
             return True
         return all(map(math.isfinite, self._read_terms().values()))
 
-    def _is_good(self) -> bool:
-        """Whether all is finite, which is then remembered as the last good state."""
-        learned = self._learned()
-        if not learned.is_finite():
-            return False
-        self.good = replace(learned, weights=deepcopy(learned.weights))
-        return True
+    def _is_finite(self) -> bool:
+        """Whether no loss until now, and no weight, is NaN or infinite.
 
-    def _learned(self) -> _Learned:
-        """What the run has learned; the weights go on changing."""
-        return _Learned(self.step, self.elapsed, self._read_terms(), self._predicting().state_dict())
+        Terms are averages over the last steps. One that was NaN or infinite stays NaN.
+        """
+        terms = all(map(math.isfinite, self._read_terms().values()))
+        return terms and all_finite(self._predicting().state_dict().values())
+
+    def _go_back(self) -> None:
+        """Go back to the last good state with a lower learning rate, or give up there. Time goes on."""
+        step, elapsed, retries, parts = self.step, self.elapsed, self.retries, self.parts
+        self._load(deepcopy(self.good))
+        self.elapsed, self.retries, self.parts = elapsed, retries, parts
+        if retries == RETRIES:
+            self.diverged = True
+            return
+        self.retries += 1
+        self._seed()  # other patches: it may be one of them
+        if self.workers.first:
+            warnings.warn(
+                f"Training diverged at step {step}: back to step {self.step}, and on with a learning rate of at most "
+                f"{self._highest_rate():.2g} (time {self.retries} of {RETRIES}).",
+                stacklevel=2,
+            )
+
+    def _highest_rate(self) -> float:
+        """Highest learning rate of the schedule."""
+        return self.recipe.learning_rate * LOWER_RATE**self.retries
+
+    def _seed(self) -> None:
+        """Seed what this process draws from now on; processes draw different patches."""
+        steps, tries = 1_000_003 * self.step, 7919 * self.retries
+        self.generator.manual_seed(self.recipe.seed + 1000 * self.workers.rank + steps + tries)
 
     def _remember(self, share: float, on_point: OnPoint | None) -> None:
         """Add a point to the history, with the held-out error if a check is due."""
@@ -342,17 +431,19 @@ class _Run:
     def _save(self, path: Path) -> None:
         """Write a checkpoint; only the first process does. One that cannot be written does not end the training."""
         self.saved = time.monotonic()
+        state = self._state_to_keep() | {"generators": self.workers.gather(self.generator.get_state())}
         if not self.workers.first:
             return
         try:
-            write_checkpoint(path, self._checkpoint())
+            write_checkpoint(path, state | {"good": None if self.good["step"] == self.step else self.good})
             self.checkpoint_failed = False
         except InputError as error:
             if not self.checkpoint_failed:
                 warnings.warn(f"{str(error).removesuffix('.')}. Training goes on without a checkpoint.", stacklevel=2)
             self.checkpoint_failed = True
 
-    def _checkpoint(self) -> dict[str, Any]:
+    def _state_to_keep(self) -> dict[str, Any]:
+        """What a run can go on from, but for the random numbers that it would draw."""
         return {
             "step": self.step,
             "progress": self.progress,
@@ -360,19 +451,24 @@ class _Run:
             "network": self.network.state_dict(),
             "average": None if self.average is None else self.average.state_dict(),
             "optimizer": self.optimizer.state_dict(),
-            "generator": self.generator.get_state(),
             "early_stopping": self.early_stopping.state(),
             "terms": self.terms,
             "history": self.history,
+            "retries": self.retries,
+            "parts": self.parts,
+            "highest_loss": self.highest,
+            "least_loss": self.least,
         }
 
     def _load(self, state: dict[str, Any]) -> None:
+        """Go on from a state that was kept."""
         self.network.load_state_dict(state["network"])
         if self.average is not None:
             self.average.load_state_dict(state["average"])
         self.optimizer.load_state_dict(state["optimizer"])
-        self.generator.set_state(state["generator"].cpu())
         self.early_stopping.load(state["early_stopping"])
         self.step, self.progress, self.elapsed = int(state["step"]), float(state["progress"]), float(state["elapsed"])
         self.terms = {str(name): torch.as_tensor(value) for name, value in state["terms"].items()}
         self.history = [dict(point) for point in state["history"]]
+        self.retries, self.parts = int(state["retries"]), int(state["parts"])
+        self.highest, self.least = torch.as_tensor(state["highest_loss"]), torch.as_tensor(state["least_loss"])

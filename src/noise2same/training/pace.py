@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import time
+from collections.abc import Callable, Mapping, Sequence
 
 STRETCH = 0.1
 """Share of a run's time that its fastest stretch takes at least."""
@@ -24,3 +25,28 @@ def fastest(history: Sequence[Mapping[str, float]]) -> float:
         if later is not None and later[1] > seconds:
             speeds.append((later[0] - step) / (later[1] - seconds))
     return max(speeds, default=0.0)
+
+
+class Occasionally:
+    """Does something every so many seconds, and more seldom where it would take too much of the time.
+
+    Parameters
+    ----------
+    seconds : float
+        From one time to the next, at least.
+    share : float
+        Of all time that it may take.
+    """
+
+    def __init__(self, seconds: float, share: float = 0.2) -> None:
+        self._seconds, self._share = seconds, share
+        self._next = time.monotonic() + seconds
+
+    def __call__(self, action: Callable[[], object]) -> None:
+        """Do it, if it is time."""
+        start = time.monotonic()
+        if start < self._next:
+            return
+        action()
+        end = time.monotonic()
+        self._next = end + max(self._seconds, (end - start) * (1 / self._share - 1))

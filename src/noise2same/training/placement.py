@@ -16,12 +16,16 @@ from torch import Tensor, distributed, nn
 
 from noise2same.data.patches import Batch
 from noise2same.device import lay_out
+from noise2same.errors import InputError
 from noise2same.methods import Method
+from noise2same.training import launch
 
 BFLOAT16_CAPABILITY = (8, 0)
 """NVIDIA's compute capability from which on bfloat16 is fast (Ampere)."""
 LEAVE_SECONDS = 0.1
 """That gloo's threads are given to drop what they sent last; not measured, they need milliseconds."""
+LOST = ("gloo", "nccl", "connection")
+"""Words of torch's errors when a process does not answer; some of them are plain RuntimeErrors."""
 _SETTING_UP = threading.Lock()
 """accelerate keeps its state in the class, for all threads of a process."""
 
@@ -65,12 +69,20 @@ class Workers:
         return self.rank == 0
 
     def agree(self, values: Sequence[float]) -> list[float]:
-        """The first process's values, in all of them."""
+        """The largest of all processes' values, in all of them."""
         if self.count == 1:
             return list(values)
         told = torch.tensor(values, dtype=torch.float64, device=self.device)
-        distributed.broadcast(told, 0)
+        distributed.all_reduce(told, distributed.ReduceOp.MAX)
         return told.tolist()
+
+    def gather(self, values: Tensor) -> list[Tensor]:
+        """The values of each process, in all of them."""
+        if self.count == 1:
+            return [values]
+        gathered = [torch.empty_like(values, device=self.device) for _ in range(self.count)]
+        distributed.all_gather(gathered, values.to(self.device))
+        return [value.to(values.device) for value in gathered]
 
     def agree_on(self, network: nn.Module, outcome: Any) -> Any:
         """Give a network the first process's weights, and return the first process's outcome."""
@@ -123,20 +135,42 @@ def place(network: nn.Module, method: Method, device: torch.device) -> tuple[nn.
     """
     from accelerate import Accelerator  # not at the top: it takes time to import
     from accelerate.state import AcceleratorState
+    from accelerate.utils import DistributedDataParallelKwargs
 
+    if device.type == "cuda" and launch.local_rank() >= torch.cuda.device_count():
+        raise InputError(
+            f"There are {torch.cuda.device_count()} GPU(s) for {launch.local_rank() + 1} processes on this machine, "
+            "and each needs its own: start fewer, or use --device cpu."
+        )
     capability = torch.cuda.get_device_capability(device) if device.type == "cuda" else None
     precision = precision_for(device, capability, full_precision=method.full_precision)
     with _SETTING_UP, _environment_restored():
         try:
-            accelerator = Accelerator(cpu=device.type == "cpu", mixed_precision=precision, device_placement=False)
+            ddp = DistributedDataParallelKwargs(broadcast_buffers=False)  # batch norm's are the same everywhere
+            accelerator = Accelerator(
+                cpu=device.type == "cpu", mixed_precision=precision, device_placement=False, kwargs_handlers=[ddp]
+            )
             if accelerator.num_processes > 1:
-                device = accelerator.device
+                if device.type != "cpu":  # for which accelerate has a number, which torch.load does not know
+                    device = accelerator.device
                 atexit.register(_leave)
             workers = Workers(device, accelerator.process_index, accelerator.num_processes)
             loss = accelerator.prepare_model(Loss(lay_out(network, device), method))
+        except (RuntimeError, ValueError) as error:
+            if not launch.is_worker():
+                raise
+            reason = " ".join(str(error).split())[:100]
+            raise InputError(f"The processes did not find each other ({reason}): start all of them again.") from error
         finally:
             AcceleratorState._reset_state(reset_partial_state=True)  # the next run may need another precision
     return loss, workers
+
+
+def lost_process(error: BaseException) -> bool:
+    """Whether an error says that another process of the training cannot be reached."""
+    if not (launch.is_worker() and isinstance(error, RuntimeError)):
+        return False
+    return isinstance(error, distributed.DistError) or any(word in str(error).lower() for word in LOST)
 
 
 @contextmanager
