@@ -6,6 +6,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import dask.array as da
 import numpy as np
 import pytest
 from qtpy.QtCore import Qt
@@ -95,6 +96,39 @@ def test_training_shows_loss_and_preview_and_stop_here_keeps_what_was_learned(
 
     panel.save_model(str(tmp_path / "cells.safetensors"))
     assert Denoiser.load(tmp_path / "cells.safetensors").channels == 1
+
+
+def test_a_lazy_layer_is_learned_from_and_then_shown_where_it_is_looked_at(
+    viewer: Any, panel: Any, until: Until
+) -> None:
+    pyramid = [da.from_array(np.tile(noisy_camera(), (6, 6))[::step, ::step], chunks=128) for step in (1, 2)]
+    viewer.add_image(pyramid, name="slide", multiscale=True)
+    until(lambda: panel.preview_layer is not None and panel.plan is not None)
+    assert panel.preview_layer.data.shape == (576, 576)  # in full resolution
+    panel.start_button.click()
+    until(lambda: panel.curve.points)
+    panel.stop_button.click()
+    until(lambda: panel.trained is not None and panel.preview_layer is not None)
+    assert panel.model is panel.trained and not panel.made
+    assert isinstance(panel.preview_layer.data, np.ndarray) and panel.all_button.isEnabled()
+    assert panel.all_button.isVisibleTo(panel)
+
+
+def test_a_volume_is_looked_at_plane_by_plane_also_in_3d(viewer: Any, panel: Any, until: Until) -> None:
+    turned = np.array([[1, 0, 0], [0, 0.8, -0.6], [0, 0.6, 0.8]])
+    viewer.add_image(samples()["volume"].noisy[:8, :64, :64], name="stack", rotate=turned, scale=(3, 1, 1))
+    viewer.dims.set_current_step(0, 6)
+    until(lambda: panel.preview_layer is not None)
+    assert panel.preview_layer.data.shape == (1, 64, 64)
+    place = panel.preview_layer.data_to_world((0, 0, 0))
+    np.testing.assert_allclose(place, viewer.layers["stack"].data_to_world((6, 0, 0)))
+    viewer.dims.ndisplay = 3
+    panel.follow.setChecked(False)
+    panel.start_button.click()
+    until(lambda: panel.curve.points)
+    panel.stop_button.click()
+    until(lambda: panel.made)
+    assert viewer.layers["stack denoised"].data.shape == (8, 64, 64)
 
 
 def test_cancel_is_at_once_and_leaves_nothing(viewer: Any, panel: Any, until: Until) -> None:

@@ -264,8 +264,8 @@ class Panel(QWidget):
             self._start("look", lambda work: Looked(layer, part, denoise(model, image, part)), self._show_preview)
 
     def _may_look(self) -> bool:
-        """Whether there is something to make a preview with."""
-        return True
+        """Whether there is something to make a preview with, and no result of the layer, which says more."""
+        return not any(made.source in self.chosen and made.layer in self.viewer.layers for made in self.made)
 
     def _show_preview(self, looked: Looked) -> None:
         if looked.layer not in self.chosen or not self.follow.isChecked():
@@ -461,7 +461,6 @@ class Panel(QWidget):
 
     def _wrote(self, layer: ImageLayer, clean: Any, path: str) -> None:
         self._remove_preview()
-        self.follow.setChecked(False)
         self._add_made(layer, clean, {"path": path})
         self.say(f"Written to {path}.")
 
