@@ -18,7 +18,7 @@ ONE_THREAD := OMP_NUM_THREADS=1
 OLDEST_TESTS := tests/data tests/io tests/networks tests/noise tests/methods/test_masking.py
 
 .DEFAULT_GOAL := help
-.PHONY: help demo env test test-long test-oldest lint format types layers docs notebooks bench results clean
+.PHONY: help demo env test test-long test-oldest lint format types layers docs notebooks bench results screenshots clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "%-15s%s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -72,6 +72,10 @@ results: env ## render the pages of docs/results from the figures there, and pac
 
 notebooks: env ## run the notebooks of docs/notebooks, and keep what they show
 	$(BIN)/python tools/run_notebooks.py
+
+screenshots: env ## take the pictures of Studio, with its tests, and of napari for the docs
+	NOISE2SAME_SCREENSHOTS=docs $(ONE_THREAD) $(BIN)/python -m pytest tests/studio
+	xvfb-run -a -s "-screen 0 1600x1000x24" $(BIN)/python tools/napari_screenshot.py
 
 clean: ## remove what was built, but not .venv
 	rm -rf build dist site demo .mypy_cache .pytest_cache .ruff_cache $(OLDEST)

@@ -180,7 +180,7 @@ def main() -> None:
     explained = (
         "PSNR in dB, the mean over the channels. *Correlation* is the least of any channel with another one, measured "
         "in the noisy image. *Steps* are those of *joint*; *separate* has as many divided by the number of channels: "
-        "equal compute. Volumes start from scratch, pictures from pretrained networks but for *joint* with 2 channels."
+        "equal compute. All start from pretrained networks but for *joint* with 2 channels."
     )
     if "development" in arguments.parts:
         rows = measured("channels_development", DEVELOPMENT, arguments.only, arguments.steps, 2)
@@ -193,7 +193,7 @@ def main() -> None:
     if "volume" in arguments.parts:
         text = (
             "# A volume with a bright, a middling and a dim channel\n\nPSNR in dB, 4 time points of 8 planes, photon "
-            f"noise of gain 2 and read-out noise of 4. {arguments.volume_steps} steps of each network from scratch, "
+            f"noise of gain 2 and read-out noise of 4. {arguments.volume_steps} steps of each network, "
             "three times as many for *joint*; without test-time augmentation."
         )
         record.write("channels_volume", volume(arguments.volume_steps), text)

@@ -134,7 +134,7 @@ def test_training_ends_early_only_where_the_error_can_be_estimated(image, option
         (found(channels=2), {"minutes": 0}, "separate", "pretrained network for one channel, but none for 2"),
         (found(channels=2, shared_structure=(0.75, 0.75)), {}, "separate", "correlation 0.75"),
         (found(channels=2, shared_structure=(0.5, 0.5)), {"features": 20}, "joint", "from scratch"),
-        (found(channels=2, dims=3, shared_structure=(0.1, 0.1)), {}, "joint", "from scratch"),
+        (found(channels=2, dims=3, shared_structure=(0.1, 0.1)), {}, "separate", "correlation 0.10"),
         (found(channels=2, shared_structure=(0.1, 0.1)), {"from_scratch": True}, "joint", "from scratch"),
         (found(channels=2, dims=3), {"channels": "separate"}, "separate", "asked for"),
         (found(channels=2), {"method": "noise2same"}, "joint", "as it was published"),

@@ -37,6 +37,9 @@ def main() -> None:
     panel.effort.setCurrentIndex(2)
     panel.start_button.click()
     wait(lambda: panel.curve.points and panel.curve.points[-1][0] > 0.4 and panel.preview_layer is not None)
+    viewer.canvas.grid.enabled = True  # noisy and denoised side by side
+    viewer.reset_view()
+    wait(iter((False, False, True)).__next__)
     viewer.window.screenshot(str(TARGET), canvas_only=False, flash=False)
     panel.cancel_button.click()
     viewer.close()

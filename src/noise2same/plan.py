@@ -834,7 +834,7 @@ def in_words(value: Any, name: str = "") -> str:
         return f"{value:.3g} of all" if name == "held_out" else f"{value:.0%} of the budget"
     if isinstance(value, NoiseModel):
         shared = f", shared over {' × '.join(str(n + 1) for n in value.extent)} pixels" if value.correlated else ""
-        levels = " / ".join(f"{sigma:.3g}" for sigma in value.sigma)
+        levels = " / ".join(np.format_float_positional(s, 3, fractional=False, trim="-") for s in value.sigma)
         return f"{value.kind}, σ = {levels}{shared}"
     if isinstance(value, bool):
         return "yes" if value else "no"

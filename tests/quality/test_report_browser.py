@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import shutil
 from collections.abc import Callable, Iterator
 from itertools import pairwise
 from pathlib import Path
@@ -11,52 +9,13 @@ from pathlib import Path
 import imageio.v3 as imageio
 import numpy as np
 import pytest
-from playwright.sync_api import Browser, Page, sync_playwright
+from playwright.sync_api import Browser, Page
 from scipy import ndimage
 
+from contrasts import CONTRASTS
 from example_report import HISTORY, camera, verdict, write
 
-NAMES = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
 PHONE, SCREEN = 390, 1600
-
-# Contrast (WCAG 2) of each text with what is behind it. Labels on pictures have a background of their own, and white is
-# taken to shine through it.
-CONTRASTS = """() => {
-  const parse = text => [...text.match(/[\\d.]+/g).map(Number), 1].slice(0, 4);
-  const over = (top, below) => below.map((value, i) => top[3] * top[i] + (1 - top[3]) * value);
-  const light = colour => {
-    const [r, g, b] = colour.map(v => v / 255).map(v => v <= 0.04045 ? v / 12.92 : ((v + 0.055) / 1.055) ** 2.4);
-    return 0.2126 * r + 0.7152 * g + 0.0722 * b;
-  };
-  const behind = element => {
-    if (!element) return [255, 255, 255];
-    const layer = parse(getComputedStyle(element).backgroundColor);
-    if (layer[3] === 1) return layer.slice(0, 3);
-    return layer[3] === 0 ? behind(element.parentElement) : over(layer, [255, 255, 255]);
-  };
-  const walker = document.createTreeWalker(document.body, NodeFilter.SHOW_TEXT), results = [];
-  while (walker.nextNode()) {
-    const element = walker.currentNode.parentElement, text = walker.currentNode.textContent.trim();
-    if (!text || element.matches("script, style") || !element.getClientRects().length) continue;
-    const style = getComputedStyle(element), back = behind(element);
-    const front = over(parse(element.ownerSVGElement ? style.fill : style.color), back);
-    const [high, low] = [light(front), light(back)].sort((a, b) => b - a);
-    results.push([text.slice(0, 40), (high + 0.05) / (low + 0.05)]);
-  }
-  return results;
-}"""
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Browser]:
-    found = next(filter(None, map(shutil.which, NAMES)), None)
-    if found is None and not os.environ.get("CI"):
-        pytest.skip("needs Chromium, which is not installed: apt-get install chromium")
-    assert found, "needs Chromium, which is not installed: apt-get install chromium"
-    with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=found, args=["--no-sandbox"])
-        yield browser
-        browser.close()
 
 
 @pytest.fixture(scope="module")

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import os
-import time
+import signal
+import threading
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Annotated
@@ -33,19 +34,17 @@ def studio(
     with TemporaryDirectory(prefix="noise2same-studio-") as folder:
         os.environ["GRADIO_TEMP_DIR"] = str(Path(folder) / "uploads")  # removed with the rest
         try:
-            from noise2same.studio.page import launch
+            from noise2same.studio.page import Studio
         except ModuleNotFoundError as error:
             raise InputError(f"Studio needs {error.name}: pip install 'noise2same[studio]'.") from None
+        page = Studio(Path(folder), local=host in LOCAL)
         try:
-            page, sessions, address = launch(
-                Path(folder), host=host, port=port, password=password, browser=browser, upload=upload
-            )
+            address = page.launch(host=host, port=port, password=password, browser=browser, upload=upload)
         except OSError as error:
-            raise InputError(f"The page cannot be opened at {host}, port {port or 'from 7860 on'}: {error}.") from None
+            raise InputError(f"The page cannot be opened at {host}: {error}; choose another --port.") from None
         tell(f"Studio is at {address} (Ctrl-C ends it).")
-        try:
-            while True:
-                time.sleep(1)
-        finally:
-            sessions.close_all()
-            page.close(verbose=False)
+        ended = threading.Event()
+        for number in (signal.SIGINT, signal.SIGTERM):
+            signal.signal(number, lambda *_: ended.set())
+        ended.wait()
+        page.close()
