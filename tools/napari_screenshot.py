@@ -29,7 +29,7 @@ def main() -> None:
     if "noise2same" not in {manifest.name for manifest in manager.iter_manifests()}:
         manager.register(PluginManifest.from_file(Path(noise2same.__file__).parent / "napari" / "napari.yaml"))
     viewer = napari.Viewer()
-    viewer.window.resize(1280, 860)
+    viewer.window.resize(1280, 660)
     _, panel = viewer.window.add_plugin_dock_widget("noise2same", "Denoise")
     viewer.open_sample("noise2same", "volume")
     viewer.reset_view()

@@ -194,6 +194,23 @@ def test_wrong_input_becomes_a_notification_and_the_session_goes_on(
     assert panel.start_button.isEnabled()
 
 
+def test_the_layer_stays_chosen_while_its_result_is_selected(viewer: Any, panel: Any, until: Until) -> None:
+    noisy = viewer.add_image(noisy_camera(), name="cells")
+    choose(panel, "Instant")
+    panel.start_button.click()
+    until(lambda: panel.made)
+    viewer.layers.selection.select_only(viewer.layers["cells denoised"])
+    assert panel.chosen == [noisy] and panel.layer_label.text() == "cells"
+    viewer.dims.ndisplay = 3
+    viewer.dims.ndisplay = 2
+    other = viewer.add_image(noisy_camera(64), name="other")
+    assert panel.chosen == [other]
+    until(lambda: panel.preview_layer is not None)
+    viewer.layers.remove(other)
+    viewer.layers.selection.clear()
+    assert other not in panel.chosen
+
+
 @pytest.mark.parametrize(
     ("shape", "labels", "rgb", "axes"),
     [
