@@ -70,11 +70,12 @@ results: env ## render the pages of docs/results from the figures there, and pac
 	$(BIN)/python -c "from pathlib import Path; from noise2same.paper.reproduce import pack; pack(Path('docs/results/cpu'))"
 	$(BIN)/noise2same reproduce all --out docs/results
 
-screenshots: env ## take the pictures of Studio for the docs, with its tests
-	NOISE2SAME_SCREENSHOTS=docs $(ONE_THREAD) $(BIN)/python -m pytest tests/studio
-
 notebooks: env ## run the notebooks of docs/notebooks, and keep what they show
 	$(BIN)/python tools/run_notebooks.py
+
+screenshots: env ## take the pictures of Studio, with its tests, and of napari for the docs
+	NOISE2SAME_SCREENSHOTS=docs $(ONE_THREAD) $(BIN)/python -m pytest tests/studio
+	xvfb-run -a -s "-screen 0 1600x1000x24" $(BIN)/python tools/napari_screenshot.py
 
 clean: ## remove what was built, but not .venv
 	rm -rf build dist site demo .mypy_cache .pytest_cache .ruff_cache $(OLDEST)
