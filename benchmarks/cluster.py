@@ -138,6 +138,11 @@ class Chunks:
 BLEND: Any = type("", (), {"reach": staticmethod(Blend.reach)})()
 
 
+def size_of(folder: Path) -> int:
+    """Bytes of all files."""
+    return sum(at.stat().st_size for at in folder.rglob("*") if at.is_file())
+
+
 def written(options: argparse.Namespace) -> Iterator[Row]:
     """Bytes that this process writes / bytes of the store, with a pyramid and without."""
 
@@ -161,7 +166,7 @@ def written(options: argparse.Namespace) -> Iterator[Row]:
             model, before = model_of(2), count()
             model.denoise(source, output=out)
             wrote = count() - before
-            sizes = {level: sum(at.stat().st_size for at in (out / str(level)).rglob("*")) for level in range(levels)}
+            sizes = {level: size_of(out / str(level)) for level in range(levels)}
         yield {
             "what": f"bytes written / bytes of the output, {levels} level{'s' * (levels > 1)}",
             "figure": f"{wrote / sum(sizes.values()):.3f}",
