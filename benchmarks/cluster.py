@@ -245,7 +245,7 @@ def simulation(options: argparse.Namespace) -> Iterator[Row]:
         processes=False,
         threads_per_worker=1,
         memory_limit=0,
-        dashboard_address=None,
+        dashboard_address="127.0.0.1:0",
         silence_logs=50,
     )
     with cluster, Client(cluster) as client:
@@ -256,7 +256,8 @@ def simulation(options: argparse.Namespace) -> Iterator[Row]:
             while not stop.wait(1.0) and lost < options.failures:
                 alive = [worker for worker in cluster.workers.values() if worker.status.name == "running"]
                 for worker in random.sample(alive, min(len(alive) - 1, max(1, options.failures // 20))):
-                    client.sync(worker.close, timeout=0, executor_wait=False, nanny=False)
+                    lose = cluster.scheduler.remove_worker  # which it calls when the connection to a worker breaks
+                    client.sync(lose, worker.address, stimulus_id="failure", close=True)
                     lost += 1
 
         def note(items: list[tuple[int, int]]) -> None:
