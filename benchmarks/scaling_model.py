@@ -71,14 +71,15 @@ def main() -> None:
         for terabytes in (1, 10, 100):
             taken, limit = hours(cluster, terabytes, scheduler, halo, 1.0)
             price = f", {taken * cluster.workers * cluster.price:,.0f} $" if cluster.price else ""
-            line[f"{terabytes} TB"] = f"{taken:,.1f} h{price} ({limit})"
+            line[f"{terabytes} TB"] = f"{taken:,.2f} h{price} ({limit})"
         taken, limit = hours(cluster, 1, scheduler, halo, slower)
-        line["1 TB in 3D"] = f"{taken:,.1f} h ({limit})"
+        line["1 TB in 3D"] = f"{taken:,.2f} h ({limit})"
         rows.append(line)
     text = (
         "# What the model predicts\n\n"
         f"Measured here: {core:.2f} MPix for each second of a core in 2D (with the start of the worker), "
-        f"{IN_3D['64×4096×4096']} in 3D (64×4096×4096), {1e3 * scheduler:.2f} ms a part for the scheduler, {halo:.2f} times the pixels for halos in 2D. Assumed: {GPU:g} MPix/s a GPU in 2D, "
+        f"{IN_3D['64×4096×4096']} in 3D (64×4096×4096), {1e3 * scheduler:.2f} ms a part for the scheduler, {halo:.2f} "
+        f"times the pixels for halos in 2D. Assumed: {GPU:g} MPix/s a GPU in 2D, "
         "the same ratio of 2D to 3D, 0.04 $ a core and hour, 2 $ a GPU and hour, and storage of 2 GB/s (SSD), 5 GB/s "
         "(shared) or 20 GB/s (parallel). In brackets: what takes longest."
     )
