@@ -54,7 +54,14 @@ def measure(steps: int, seeds: int, method: str) -> list[dict[str, Any]]:
                 batch = denoiser.plan.batch.value
                 seconds[processes].append(taken)
                 quality[processes].append(psnr(clean, denoiser.denoise(noisy, tta=False), 255.0))
-                print(time.strftime("%X"), method, processes, seed, f"{taken:.1f} s, {quality[processes][-1]:.3f} dB", flush=True)
+                print(
+                    time.strftime("%X"),
+                    method,
+                    processes,
+                    seed,
+                    f"{taken:.1f} s, {quality[processes][-1]:.3f} dB",
+                    flush=True,
+                )
     rates = {processes: steps * batch / median(taken) for processes, taken in seconds.items()}
     return [
         {
@@ -80,8 +87,9 @@ def main() -> None:
     rows = [row for method in options.methods for row in measure(options.steps, options.seeds, method)]
     text = (
         "# Training by two processes\n\n"
-        f"*camera* with noise of σ = {SIGMA:g}, trained from scratch by one process and by two (`--devices 2`), with one "
-        "thread each.\nTwo processes make half as many steps, each with twice the patches, and so see as many samples.\n"
+        f"*camera* with noise of σ = {SIGMA:g}, trained from scratch by one process and by two (`--devices 2`), "
+        "with one thread each.\n"
+        "Two processes make half as many steps, each with twice the patches, and so see as many samples.\n"
         f"To reach: {REACH} times the samples a second, and the same PSNR within 0.05 dB.\n"
         f"PSNR is the mean of {options.seeds} seeds, and times are their median."
     )

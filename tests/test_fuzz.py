@@ -8,8 +8,9 @@ import sys
 from collections import Counter
 from pathlib import Path
 
-import fuzzing
 import pytest
+
+import fuzzing
 
 PER_PROCESS = 250
 """Files that one child opens."""

@@ -20,7 +20,7 @@ from noise2same.training import loop
 loop.CHECKPOINT_SECONDS = 0.2
 main()
 """
-SMALL = "--set features=4 --set levels=1 --set patch=16 --set batch=2 --from-scratch".split()
+SMALL = ["--set", "features=4", "--set", "levels=1", "--set", "patch=16", "--set", "batch=2", "--from-scratch"]
 
 
 @pytest.fixture(autouse=True)
