@@ -17,6 +17,7 @@ from contextlib import nullcontext
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
+from tempfile import mkdtemp
 from typing import TYPE_CHECKING, Any
 
 from numpy.typing import NDArray
@@ -496,7 +497,7 @@ def train(
             wait_for_everyone()
             raise Diverged(f"{error}{kept}") from None
         if model is not None and writes:
-            denoiser.save(model)
+            _save(denoiser, model)
         wait_for_everyone()
         if denoiser.summary["interrupted"]:
             where = (
@@ -507,11 +508,22 @@ def train(
             checkpoint.unlink(missing_ok=True)
 
 
+def _save(denoiser: Denoiser, model: Path) -> None:
+    """Save a trained denoiser; where that fails, as on a full disk, what it has learned is kept elsewhere."""
+    try:
+        denoiser.save(model)
+    except InputError as error:
+        kept = Path(mkdtemp(prefix="noise2same-")) / model.name
+        denoiser.save(kept)
+        raise InputError(f"{error} What was learned is in {kept}.") from error
+
+
 def _keep_good(denoiser: Denoiser, model: Path, checkpoint: Path) -> str:
     """Save what a run had learned before it diverged, and return the sentences that say where it is."""
     said = ""
     if denoiser.summary["steps"] > 0:
-        said = f" What was learned before is in {denoiser.save(model)}."
+        _save(denoiser, model)
+        said = f" What was learned before is in {model}."
     if checkpoint.exists():
         said += f" With --resume as well, training goes on from {checkpoint}."
     return said
