@@ -598,7 +598,8 @@ def _keep_good(denoiser: Denoiser, model: Path, checkpoint: Path) -> str:
     """Save what a run had learned before it diverged, and return the sentences that say where it is."""
     said = ""
     if denoiser.summary["steps"] > 0:
-        said = f" What was learned before is in {denoiser.save(model)}."
+        _save(denoiser, model)
+        said = f" What was learned before is in {model}."
     if checkpoint.exists():
         said += f" With --resume as well, training goes on from {checkpoint}."
     return said
