@@ -45,12 +45,14 @@ def finish(*arguments):
 
 
 def killed(seconds, *arguments):
-    """Train, and kill the process so many seconds after it has begun; how often that was in time."""
+    """Train, and kill the process so many seconds after it has begun; whether that was in time."""
     resume = ["--resume"] if Path("m.unfinished.ckpt").exists() else []
     process = start("-m", "m.safetensors", *arguments, *resume)
     for line in process.stderr:
         if "Training from scratch" in line:
             break
+    while not Path("m.unfinished.ckpt").exists() and process.poll() is None:  # there is something to resume
+        time.sleep(0.01)
     time.sleep(seconds)
     process.kill()
     process.communicate()
