@@ -16,6 +16,7 @@ import numpy as np
 from noise2same import io, pipeline
 from noise2same.config import Config
 from noise2same.data import axes as ax
+from noise2same.data.normalize import partway
 from noise2same.denoiser import Denoiser
 from noise2same.errors import InputError
 from noise2same.plan import EFFORTS, Plan
@@ -263,16 +264,8 @@ class Session:
             for source, denoised, target in zip(
                 *(ax.samples(data, image.axes) for data in (image.data, clean.data, out)), strict=True
             ):
-                target.write(_blend(source.read(), denoised.read(), strength))
+                target.write(partway(source.read(), denoised.read(), strength))
         return path
-
-
-def _blend(noisy: Any, clean: Any, strength: float) -> Any:
-    """Part of the way from an image to another of its type; NaN and infinite pixels stay what they are."""
-    with np.errstate(invalid="ignore"):
-        mixed = noisy.astype(np.float64) + strength * (clean.astype(np.float64) - noisy)
-    mixed = np.where(np.isfinite(mixed), mixed, noisy)
-    return (mixed.round() if noisy.dtype.kind in "ui" else mixed).astype(noisy.dtype)
 
 
 def _denoised(name: str) -> str:
