@@ -125,5 +125,7 @@ def test_a_full_disk_loses_nothing(tmp_path):
     done = subprocess.run(command, capture_output=True, text=True, env=environment, check=False)
     assert done.returncode == 2 and done.stdout == "before\nm.safetensors\n", done.stderr
     assert done.stderr.count("m.unfinished.ckpt cannot be written: No space left on device") == 1
-    kept = re.search(r"m\.safetensors cannot be written: No space .* What was learned is in (\S+)\.\n", done.stderr)
+    kept = re.search(
+        r"m\.safetensors cannot be written: No space .* What was learned is in (\S+); move it\.\n", done.stderr
+    )
     assert kept is not None and Denoiser.load(kept[1]).summary["steps"] == 5

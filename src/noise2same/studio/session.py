@@ -71,7 +71,6 @@ class Session:
         self.results: list[pipeline.Result] = []
         self.denoiser: Denoiser | None = None
         self.model_name = ""
-        self.uploads: set[Path] = set()
         self._stopped, self._closed = threading.Event(), threading.Event()
 
     def close(self) -> None:
@@ -79,8 +78,11 @@ class Session:
         self._stopped.set()
         self._closed.set()
         shutil.rmtree(self.folder, ignore_errors=True)
-        for path in self.uploads:
-            path.unlink(missing_ok=True)
+
+    def take(self, upload: Path) -> Path:
+        """Move an uploaded file to the session's own folder: another tab may upload the same file to the same place."""
+        folder = Path(mkdtemp(dir=self.folder))
+        return Path(shutil.move(upload, folder / upload.name))
 
     def stop(self) -> None:
         """End the training, and keep what was learned."""
