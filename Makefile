@@ -14,6 +14,9 @@ OLDEST := .venv-oldest
 # The networks of the tests are small: a second thread hardly helps, and waits in vain where the machine is busy.
 ONE_THREAD := OMP_NUM_THREADS=1
 
+# Two processes share the tests, a file at a time.
+TWO_AT_ONCE := -n 2 --dist loadfile
+
 # With the oldest dependencies: what reads, writes and computes with them, without the slow trainings.
 OLDEST_TESTS := tests/data tests/io tests/networks tests/noise tests/methods/test_masking.py
 
@@ -30,10 +33,10 @@ demo: $(CORE) ## install the light core and denoise three example images (DEMO_A
 env: $(ALL) ## install the package with every extra into .venv
 
 test: env ## run the tests and the examples in docstrings (TEST_ARGS="-k metrics" for a part)
-	$(ONE_THREAD) $(BIN)/python -m pytest $(TEST_ARGS)
+	$(ONE_THREAD) $(BIN)/python -m pytest $(TWO_AT_ONCE) $(TEST_ARGS)
 
 test-long: env test-oldest ## run all tests, with the long and hostile cases and with the oldest dependencies
-	$(ONE_THREAD) $(BIN)/python -m pytest -m "long or not long" $(TEST_ARGS)
+	$(ONE_THREAD) $(BIN)/python -m pytest -m "long or not long" $(TWO_AT_ONCE) $(TEST_ARGS)
 
 test-oldest: $(OLDEST)/.installed ## run the fast tests with the oldest dependencies that pyproject.toml allows
 	$(OLDEST)/bin/python -m pytest -W ignore $(OLDEST_TESTS) $(TEST_ARGS) # old packages warn of each other
@@ -70,11 +73,12 @@ results: env ## render the pages of docs/results from the figures there, and pac
 	$(BIN)/python -c "from pathlib import Path; from noise2same.paper.reproduce import pack; pack(Path('docs/results/cpu'))"
 	$(BIN)/noise2same reproduce all --out docs/results
 
-screenshots: env ## take the pictures of Studio for the docs, with its tests
-	NOISE2SAME_SCREENSHOTS=docs $(ONE_THREAD) $(BIN)/python -m pytest tests/studio
-
 notebooks: env ## run the notebooks of docs/notebooks, and keep what they show
 	$(BIN)/python tools/run_notebooks.py
+
+screenshots: env ## take the pictures of Studio, with its tests, and of napari for the docs
+	NOISE2SAME_SCREENSHOTS=docs $(ONE_THREAD) $(BIN)/python -m pytest tests/studio
+	xvfb-run -a -s "-screen 0 1600x1000x24" $(BIN)/python tools/napari_screenshot.py
 
 clean: ## remove what was built, but not .venv
 	rm -rf build dist site demo .mypy_cache .pytest_cache .ruff_cache $(OLDEST)

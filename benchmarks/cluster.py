@@ -138,6 +138,11 @@ class Chunks:
 BLEND: Any = type("", (), {"reach": staticmethod(Blend.reach)})()
 
 
+def size_of(folder: Path) -> int:
+    """Bytes of all files."""
+    return sum(at.stat().st_size for at in folder.rglob("*") if at.is_file())
+
+
 def written(options: argparse.Namespace) -> Iterator[Row]:
     """Bytes that this process writes / bytes of the store, with a pyramid and without."""
 
@@ -161,7 +166,7 @@ def written(options: argparse.Namespace) -> Iterator[Row]:
             model, before = model_of(2), count()
             model.denoise(source, output=out)
             wrote = count() - before
-            sizes = {level: sum(at.stat().st_size for at in (out / str(level)).rglob("*")) for level in range(levels)}
+            sizes = {level: size_of(out / str(level)) for level in range(levels)}
         yield {
             "what": f"bytes written / bytes of the output, {levels} level{'s' * (levels > 1)}",
             "figure": f"{wrote / sum(sizes.values()):.3f}",
@@ -240,7 +245,7 @@ def simulation(options: argparse.Namespace) -> Iterator[Row]:
         processes=False,
         threads_per_worker=1,
         memory_limit=0,
-        dashboard_address=None,
+        dashboard_address="127.0.0.1:0",
         silence_logs=50,
     )
     with cluster, Client(cluster) as client:
@@ -251,7 +256,8 @@ def simulation(options: argparse.Namespace) -> Iterator[Row]:
             while not stop.wait(1.0) and lost < options.failures:
                 alive = [worker for worker in cluster.workers.values() if worker.status.name == "running"]
                 for worker in random.sample(alive, min(len(alive) - 1, max(1, options.failures // 20))):
-                    client.sync(worker.close, timeout=0, executor_wait=False, nanny=False)
+                    lose = cluster.scheduler.remove_worker  # which it calls when the connection to a worker breaks
+                    client.sync(lose, worker.address, stimulus_id="failure", close=True)
                     lost += 1
 
         def note(items: list[tuple[int, int]]) -> None:

@@ -87,8 +87,9 @@ def main() -> None:
     rows = [row for method in options.methods for row in measure(options.steps, options.seeds, method)]
     text = (
         "# Training by two processes\n\n"
-        f"*camera* with noise of σ = {SIGMA:g}, trained from scratch by one process and by two (`--devices 2`), with one "
-        "thread each.\nTwo processes make half as many steps, each with twice the patches, and so see as many samples.\n"
+        f"*camera* with noise of σ = {SIGMA:g}, trained from scratch by one process and by two (`--devices 2`), "
+        "with one thread each.\n"
+        "Two processes make half as many steps, each with twice the patches, and so see as many samples.\n"
         f"To reach: {REACH} times the samples a second, and the same PSNR within 0.05 dB.\n"
         f"PSNR is the mean of {options.seeds} seeds, and times are their median."
     )

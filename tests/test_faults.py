@@ -301,8 +301,9 @@ except InputError as error:
 """
 
 
+@pytest.mark.long  # with less memory than these, oneDNN itself may crash
 @pytest.mark.skipif(not Path("/proc/self/statm").exists(), reason="needs Linux")
-@pytest.mark.parametrize(("engine", "megabytes"), [("torch", 340), ("openvino", 340), ("openvino", 20)])
+@pytest.mark.parametrize(("engine", "megabytes"), [("openvino", 340), ("openvino", 20)])
 def test_too_little_memory(engine: str, megabytes: int) -> None:
     if engine == "openvino":
         pytest.importorskip("openvino")

@@ -48,6 +48,13 @@ def test_networks_and_types_come_with_the_package(wheel):
     assert not [name for name in names if name.startswith(("tests/", "tools/", "docs/"))]
 
 
+def test_napari_finds_the_plugin(wheel, metadata):
+    (name,) = (name for name in wheel.namelist() if name.endswith(".dist-info/entry_points.txt"))
+    assert "[napari.manifest]\nnoise2same = noise2same.napari:napari.yaml\n" in wheel.read(name).decode()
+    assert "noise2same/napari/napari.yaml" in wheel.namelist()
+    assert "Framework :: napari" in metadata.get_all("Classifier")
+
+
 def test_classifiers_are_known(metadata):
     known = pytest.importorskip("trove_classifiers", reason="comes with hatchling").classifiers
     assert set(metadata.get_all("Classifier")) <= known

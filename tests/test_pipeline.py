@@ -191,3 +191,13 @@ def test_opened_images_are_taken_as_they_are(raws: list[Path], decoded: list[str
     images = io.open_images(list(raws))
     job = pipeline.check(images, [None] * 3, denoiser=model)
     assert [item.source is image for item, image in zip(job.items, images, strict=True)] == [True] * 3
+
+
+@pytest.mark.parametrize("axes", ["ZYX", "TCYX"])
+def test_a_part_is_what_the_whole_result_has_there(axes):
+    shape = {"ZYX": (12, 40, 40), "TCYX": (2, 2, 64, 64)}[axes]
+    image = io.wrap(np.random.default_rng(0).normal(100, 20, shape).astype(np.float32), axes)
+    model = Denoiser(Config(steps=2, features=4, batch=2, patch=16)).fit(image, progress=False)
+    whole = model.denoise(image, tta=False)
+    part = (*{"ZYX": (slice(5, 6),), "TCYX": (slice(1, 2), slice(0, 2))}[axes], slice(8, 30), slice(0, 40))
+    np.testing.assert_allclose(model.tuned_to(image).denoise_part(image, part), whole[part], atol=1e-3)

@@ -54,7 +54,8 @@ def arrays(draw: st.DrawFn) -> tuple[NDArray[Any], str | None]:
             values = np.round(values / 50)
     dtype = np.dtype(draw(st.sampled_from(4 * DTYPES + NOT_PIXELS)))
     if kind == "edge" and dtype.kind in "fiu":  # of what the type can hold
-        values *= float(np.finfo(dtype).max if dtype.kind == "f" else np.iinfo(dtype).max) / np.abs(values).max()
+        values /= np.abs(values).max()
+        values *= float(np.finfo(dtype).max if dtype.kind == "f" else np.iinfo(dtype).max)
     with np.errstate(all="ignore"), warnings.catch_warnings():
         warnings.simplefilter("ignore")
         array = values.astype(dtype, casting="unsafe")

@@ -23,19 +23,23 @@ def wait(condition: Callable[[], object]) -> None:
 
 
 def main() -> None:
-    """Train on a sample, and take the picture near its end."""
+    """Train on a sample, and take the picture after a while."""
     manager = PluginManager.instance()
     manager.discover()
     if "noise2same" not in {manifest.name for manifest in manager.iter_manifests()}:
         manager.register(PluginManifest.from_file(Path(noise2same.__file__).parent / "napari" / "napari.yaml"))
     viewer = napari.Viewer()
-    viewer.window.resize(1280, 860)
+    viewer.window.resize(1280, 660)
     _, panel = viewer.window.add_plugin_dock_widget("noise2same", "Denoise")
-    viewer.open_sample("noise2same", "gray")
+    viewer.open_sample("noise2same", "volume")
     viewer.reset_view()
     wait(lambda: panel.plan is not None and panel.start_button.isEnabled())
+    panel.effort.setCurrentIndex(2)
     panel.start_button.click()
-    wait(lambda: panel.curve.points and panel.curve.points[-1][0] > 0.8 and panel.preview_layer is not None)
+    wait(lambda: panel.curve.points and panel.curve.points[-1][0] > 0.4 and panel.preview_layer is not None)
+    viewer.canvas.grid.enabled = True  # noisy and denoised side by side
+    viewer.reset_view()
+    wait(iter((False, False, True)).__next__)
     viewer.window.screenshot(str(TARGET), canvas_only=False, flash=False)
     panel.cancel_button.click()
     viewer.close()

@@ -310,7 +310,7 @@ def run(
 
     try:
         if todo and len(job.items) > 1 and (job.workers or job.scheduler):
-            denoise_on_workers(job, todo, denoiser, device, take)
+            denoise_on_workers(job, todo, denoiser, device, resume, take)
         else:
             for item in todo:
                 image = None if item.path is None else opened.pop(item.path, None)
@@ -357,7 +357,7 @@ def _leaving_out(listener: Listener) -> Callable[[InputError], None]:
 
 
 def denoise_on_workers(
-    job: Job, items: Sequence[Item], denoiser: Denoiser, device: Device, take: Callable[[Result], None]
+    job: Job, items: Sequence[Item], denoiser: Denoiser, device: Device, resume: bool, take: Callable[[Result], None]
 ) -> None:
     """Denoise images on Dask workers, one each at a time; `take` gets each result as it is there.
 
@@ -385,7 +385,8 @@ def denoise_on_workers(
         model = None
         if denoiser.network is not None:
             model = denoiser.save(Path(shared).absolute() / "model.safetensors")
-        run_on(client, partial(denoise_in_worker, alone, model, denoiser.config, device), sent, on_done)
+        task = partial(denoise_in_worker, alone, model, denoiser.config, device, resume)
+        run_on(client, task, sent, on_done)
 
 
 @lru_cache(maxsize=1)
@@ -393,13 +394,13 @@ def _load_once(model: Path, method: Any) -> Denoiser:
     return Denoiser.load(model, method=method)
 
 
-def denoise_in_worker(job: Job, model: Path | None, config: Config, device: Device, item: Item) -> Result:
+def denoise_in_worker(job: Job, model: Path | None, config: Config, device: Device, resume: bool, item: Item) -> Result:
     """As `denoise_item`, in another process. An error that no other image would be spared is raised."""
     method: Any = config.method if isinstance(config.method, type) else None
     denoiser = Denoiser(config) if model is None else _load_once(model, method)
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always", UserWarning)
-        result = denoise_item(item, job, denoiser, device)
+        result = denoise_item(item, job, denoiser, device, resume=resume)
     ours = tuple(str(one.message) for one in caught if "noise2same" in one.filename)
     return replace(result, assessment=None, warnings=ours)
 
@@ -597,7 +598,8 @@ def _keep_good(denoiser: Denoiser, model: Path, checkpoint: Path) -> str:
     """Save what a run had learned before it diverged, and return the sentences that say where it is."""
     said = ""
     if denoiser.summary["steps"] > 0:
-        said = f" What was learned before is in {denoiser.save(model)}."
+        _save(denoiser, model)
+        said = f" What was learned before is in {model}."
     if checkpoint.exists():
         said += f" With --resume as well, training goes on from {checkpoint}."
     return said

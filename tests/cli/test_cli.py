@@ -105,7 +105,7 @@ def test_glob_with_a_model(run: Run, trained: Path) -> None:
 def test_suffixless_output_of_one_image_is_a_folder(run: Run, trained: Path) -> None:
     np.save("a.npy", noisy(32, 32))
     assert run("denoise", "a.npy", "-o", "out/", "-m", trained)[0] == 0
-    assert names() == ["a.npy", "out/a.npy"]
+    assert names() == ["a.npy", "out/.noise2same.jsonl", "out/a.npy"]
 
 
 @pytest.mark.parametrize(

@@ -79,8 +79,8 @@ def test_targets_and_methods_that_do_not_go_together(run: Run, arguments: list[s
 def test_a_classical_method_denoises_at_once_and_takes_no_training_options(run: Run) -> None:
     code, _, err = run("denoise", "noisy", "-o", "out", "--method", "nlm", "--sigma", 20)
     assert code == 0, err
-    assert sorted(path.name for path in Path("out").iterdir()) == ["a.tif", "b.tif", "c.tif"]
-    for option, word in ((("--minutes", 1), "--minutes"), (("--tta",), "tta"), (("--resume",), "--resume")):
+    assert sorted(path.name for path in Path("out").glob("*.tif")) == ["a.tif", "b.tif", "c.tif"]
+    for option, word in ((("--minutes", 1), "--minutes"), (("--tta",), "tta")):
         code, _, err = run("denoise", "noisy/a.tif", "-o", "other.tif", "--method", "nlm", *option)
         assert code == 2 and word in err and not Path("other.tif").exists()
 

@@ -15,8 +15,6 @@ import pytest
 
 import noise2same
 
-MANIFEST = Path(noise2same.__file__).parent / "napari" / "napari.yaml"
-
 
 @pytest.fixture(scope="session")
 def screen(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
@@ -47,7 +45,7 @@ def plugin(screen: None) -> str:
     manager = PluginManager.instance()
     manager.discover()
     if "noise2same" not in {manifest.name for manifest in manager.iter_manifests()}:
-        manager.register(PluginManifest.from_file(MANIFEST))
+        manager.register(PluginManifest.from_file(Path(noise2same.__file__).parent / "napari" / "napari.yaml"))
     return "noise2same"
 
 

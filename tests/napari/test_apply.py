@@ -74,18 +74,6 @@ def test_a_lazy_layer_is_denoised_where_it_is_looked_at_and_all_of_it_into_a_fil
     assert not np.array_equal(result, noisy)
 
 
-def test_a_volume_in_parts_is_the_whole_volume_in_parts(plugin: str) -> None:
-    from noise2same import io, train
-
-    volume = np.random.default_rng(0).normal(100, 20, (12, 40, 40)).astype(np.float32)
-    model = train(volume, "ZYX", steps=2, features=4, batch=2, patch=16, progress=False)
-    image = io.wrap(volume, "ZYX")
-    tuned = model.tuned_to(image)
-    part = slice(5, 6), slice(8, 30), slice(0, 40)
-    whole = model.denoise(volume, "ZYX", tta=False)
-    np.testing.assert_allclose(tuned.denoise_part(image, part), whole[part], atol=1e-3)
-
-
 def test_a_model_of_other_channels_and_no_model_are_said_and_change_nothing(
     viewer: Any, panel: Any, noisy: Any, until: Until, told: Any, tmp_path: Path
 ) -> None:

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import dask.array as da
 import numpy as np
 import pytest
 from qtpy.QtCore import Qt
@@ -97,6 +98,39 @@ def test_training_shows_loss_and_preview_and_stop_here_keeps_what_was_learned(
     assert Denoiser.load(tmp_path / "cells.safetensors").channels == 1
 
 
+def test_a_lazy_layer_is_learned_from_and_then_shown_where_it_is_looked_at(
+    viewer: Any, panel: Any, until: Until
+) -> None:
+    pyramid = [da.from_array(np.tile(noisy_camera(), (6, 6))[::step, ::step], chunks=128) for step in (1, 2)]
+    viewer.add_image(pyramid, name="slide", multiscale=True)
+    until(lambda: panel.preview_layer is not None and panel.plan is not None)
+    assert panel.preview_layer.data.shape == (576, 576)  # in full resolution
+    panel.start_button.click()
+    until(lambda: panel.curve.points)
+    panel.stop_button.click()
+    until(lambda: panel.trained is not None and panel.preview_layer is not None)
+    assert panel.model is panel.trained and not panel.made
+    assert isinstance(panel.preview_layer.data, np.ndarray) and panel.all_button.isEnabled()
+    assert panel.all_button.isVisibleTo(panel)
+
+
+def test_a_volume_is_looked_at_plane_by_plane_also_in_3d(viewer: Any, panel: Any, until: Until) -> None:
+    turned = np.array([[1, 0, 0], [0, 0.8, -0.6], [0, 0.6, 0.8]])
+    viewer.add_image(samples()["volume"].noisy[:8, :64, :64], name="stack", rotate=turned, scale=(3, 1, 1))
+    viewer.dims.set_current_step(0, 6)
+    until(lambda: panel.preview_layer is not None)
+    assert panel.preview_layer.data.shape == (1, 64, 64)
+    place = panel.preview_layer.data_to_world((0, 0, 0))
+    np.testing.assert_allclose(place, viewer.layers["stack"].data_to_world((6, 0, 0)))
+    viewer.dims.ndisplay = 3
+    panel.follow.setChecked(False)
+    panel.start_button.click()
+    until(lambda: panel.curve.points)
+    panel.stop_button.click()
+    until(lambda: panel.made)
+    assert viewer.layers["stack denoised"].data.shape == (8, 64, 64)
+
+
 def test_cancel_is_at_once_and_leaves_nothing(viewer: Any, panel: Any, until: Until) -> None:
     noisy = viewer.add_image(noisy_camera())
     panel.follow.setChecked(False)
@@ -158,6 +192,23 @@ def test_wrong_input_becomes_a_notification_and_the_session_goes_on(
     panel.start_button.click()
     assert told()[-1].startswith("mask has pixels of type bool")
     assert panel.start_button.isEnabled()
+
+
+def test_the_layer_stays_chosen_while_its_result_is_selected(viewer: Any, panel: Any, until: Until) -> None:
+    noisy = viewer.add_image(noisy_camera(), name="cells")
+    choose(panel, "Instant")
+    panel.start_button.click()
+    until(lambda: panel.made)
+    viewer.layers.selection.select_only(viewer.layers["cells denoised"])
+    assert panel.chosen == [noisy] and panel.layer_label.text() == "cells"
+    viewer.dims.ndisplay = 3
+    viewer.dims.ndisplay = 2
+    other = viewer.add_image(noisy_camera(64), name="other")
+    assert panel.chosen == [other]
+    until(lambda: panel.preview_layer is not None)
+    viewer.layers.remove(other)
+    viewer.layers.selection.clear()
+    assert other not in panel.chosen
 
 
 @pytest.mark.parametrize(

@@ -11,9 +11,10 @@ import numpy as np
 import pytest
 import tifffile
 
-from conftest import MANIFEST
+import noise2same
 from noise2same import io
 
+MANIFEST = Path(noise2same.__file__).parent / "napari" / "napari.yaml"
 VOLUME = np.random.default_rng(0).integers(0, 4000, (3, 5, 20, 24)).astype(np.uint16)
 
 

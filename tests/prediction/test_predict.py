@@ -135,7 +135,9 @@ def test_goes_on_with_smaller_blocks_when_memory_runs_out():
     image = RNG.normal(size=(300, 500)).astype(np.float32)
     out = np.zeros_like(image)
     network, reports = Copy(largest=70), []
-    predict(network, image, "YX", out, normalization=None, on_block=lambda *at: reports.append(at))
+    with pytest.warns(UserWarning, match="Memory ran out: going on in smaller blocks") as caught:
+        predict(network, image, "YX", out, normalization=None, on_block=lambda *at: reports.append(at))
+    assert len(caught) == 1
     np.testing.assert_allclose(out, image, atol=1e-5)
     assert max(network.seen[0][2:]) > 70 >= max(network.seen[-1][2:])
     shares = [done / total for done, total in reports]
@@ -150,7 +152,9 @@ def test_blocks_that_are_done_stay_done_when_memory_runs_out():
 
     image, out = RNG.normal(size=(200, 200)).astype(np.float32), Spy(np.zeros((200, 200), np.float32), (40, 40))
     reports = []
-    predict(Filling(), image, "YX", out, normalization=UNIT, block=(80, 80), on_block=lambda *at: reports.append(at))
+    with pytest.warns(UserWarning, match="Memory ran out"):
+        ways = {"normalization": UNIT, "block": (80, 80), "on_block": lambda *at: reports.append(at)}
+        predict(Filling(), image, "YX", out, **ways)
     np.testing.assert_allclose(out.array, image, atol=1e-6)
     assert (out.written == 1).all()
     shares = [done / total for done, total in reports]
@@ -159,7 +163,7 @@ def test_blocks_that_are_done_stay_done_when_memory_runs_out():
 
 def test_gives_up_when_even_small_tiles_do_not_fit():
     image = np.zeros((100, 100), np.float32)
-    with pytest.raises(torch.OutOfMemoryError):
+    with pytest.raises(torch.OutOfMemoryError), pytest.warns(UserWarning, match="Memory ran out"):
         predict(Copy(largest=1), image, "YX", np.zeros_like(image), normalization=Normalization((0.0,), (1.0,)))
 
 

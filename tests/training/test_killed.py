@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import random
+import re
+import shutil
 import subprocess
 import sys
 import time
@@ -42,12 +45,14 @@ def finish(*arguments):
 
 
 def killed(seconds, *arguments):
-    """Train, and kill the process so many seconds after it has begun; how often that was in time."""
+    """Train, and kill the process so many seconds after it has begun; whether that was in time."""
     resume = ["--resume"] if Path("m.unfinished.ckpt").exists() else []
     process = start("-m", "m.safetensors", *arguments, *resume)
     for line in process.stderr:
         if "Training from scratch" in line:
             break
+    while not Path("m.unfinished.ckpt").exists() and process.poll() is None:  # there is something to resume
+        time.sleep(0.01)
     time.sleep(seconds)
     process.kill()
     process.communicate()
@@ -97,3 +102,30 @@ def test_less_memory_makes_smaller_parts():
     done = subprocess.run(command, capture_output=True, text=True, timeout=300, check=False)
     assert done.returncode == 0, done.stderr
     assert done.stdout == "2\n" and "Memory ran out with 64 patches at once: training goes on with 32" in done.stderr
+
+
+OWN_DISK = ["unshare", "--map-root-user", "--mount"]
+
+
+def can_mount():
+    if shutil.which("unshare") is None:
+        return False
+    tried = [*OWN_DISK, "mount", "-t", "tmpfs", "none", "/mnt"]
+    return subprocess.run(tried, capture_output=True, check=False).returncode == 0
+
+
+@pytest.mark.skipif(not can_mount(), reason="needs a disk of its own, to fill it")
+def test_a_full_disk_loses_nothing(tmp_path):
+    Path("small").mkdir()
+    Path("often.py").write_text(SAVING_OFTEN.replace("0.2", "0"))
+    train = f"{sys.executable} ../often.py train ../in.npy -m m.safetensors --set features=8 --set batch=1 --steps 5"
+    script = f"mount -t tmpfs -o size=40k none small && cd small && echo before > m.safetensors && {train}; "
+    command = [*OWN_DISK, "sh", "-c", f"{script} code=$?; cat m.safetensors; ls -A; exit $code"]
+    environment = os.environ | {"TMPDIR": str(tmp_path)}
+    done = subprocess.run(command, capture_output=True, text=True, env=environment, check=False)
+    assert done.returncode == 2 and done.stdout == "before\nm.safetensors\n", done.stderr
+    assert done.stderr.count("m.unfinished.ckpt cannot be written: No space left on device") == 1
+    kept = re.search(
+        r"m\.safetensors cannot be written: No space .* What was learned is in (\S+); move it\.\n", done.stderr
+    )
+    assert kept is not None and Denoiser.load(kept[1]).summary["steps"] == 5

@@ -9,7 +9,7 @@ import pytest
 
 from noise2same import Config, Denoiser
 from noise2same.plan import FIRST_CHECK_STEP_PRETRAINED
-from noise2same.training.pace import fastest
+from noise2same.training.pace import Occasionally, fastest
 
 IMAGE = np.random.default_rng(0).normal(100, 20, (64, 64)).astype(np.float32)
 
@@ -35,3 +35,20 @@ def test_a_budget_in_steps_and_a_run_that_is_stopped_are_not_starved(options):
     model = Denoiser(Config(features=4, batch=1, patch=32, **options))
     model.fit(IMAGE, progress=False, on_step=lambda state: state.step == 3)
     assert model.summary["steps"] == 3 and model.summary["starved"] is None
+
+
+def test_what_takes_long_is_done_more_seldom():
+    done = []
+
+    def act():
+        done.append(time.monotonic())
+        time.sleep(0.05)
+
+    occasionally, end = Occasionally(0.0, share=0.2), time.monotonic() + 0.6
+    while time.monotonic() < end:
+        occasionally(act)
+    pauses = np.diff(done)
+    assert len(pauses) and pauses.min() > 0.24  # a fifth of the time
+    never = Occasionally(100.0)
+    never(act)
+    assert len(done) == len(pauses) + 1

@@ -41,18 +41,18 @@ class Shown:
 
     Parameters
     ----------
-    images : int
-        How many there are.
+    several : bool
+        Whether results go to a folder.
     bar : DenoisingBar
         Which counts them.
     options : BatchOptions
         How much to say, and which verdict makes the exit code 1.
     as_json : bool
-        Whether the figures of each of several images go to stdout, a line each.
+        Whether the figures of each image of a folder go to stdout, a line each.
     """
 
-    def __init__(self, images: int, bar: DenoisingBar, options: BatchOptions, *, as_json: bool) -> None:
-        self.several = images > 1
+    def __init__(self, several: bool, bar: DenoisingBar, options: BatchOptions, *, as_json: bool) -> None:
+        self.several = several
         self._bar, self._options, self._as_json = bar, options, as_json
         self._failed: list[str] = []
         self._words: Counter[str] = Counter()
@@ -76,7 +76,7 @@ class Shown:
             if self._options.verbose:
                 tell(f"{line}, as it was there already")
             return
-        short = self.several and not self._options.verbose
+        short = bool(count) and not self._options.verbose
         self._tell_result(f"{line}: " if short and result.word else line, result.word if short else "")
         if not short and result.verdict is not None:
             tell_verdict(result.verdict)
@@ -132,4 +132,4 @@ class Shown:
             parts.append(f"{self._skipped} of these were there already")
         if self._failed:
             parts.append(f"{len(self._failed)} failed")
-        return f"{total} images in {took}: {', '.join(parts)}."
+        return f"{total} image{'s' * (total > 1)} in {took}: {', '.join(parts)}."

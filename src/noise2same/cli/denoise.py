@@ -84,7 +84,7 @@ def denoise(
         options |= {"workers": cluster.workers, "scheduler": cluster.scheduler}
         job = pipeline.check(files, outputs, reports, denoiser=denoiser, strict=batch.strict, **options)
         warn_of_leftovers(outputs)
-        shown = Shown(len(files), bar, batch, as_json=as_json)
+        shown = Shown(outputs != [output.expanduser()], bar, batch, as_json=as_json)
         listener = pipeline.Listener(say=tell, on_block=bar, on_result=shown)
         options = {"plan": plan, "resume": run.resume, "log": run.log, "device": run.device}
         options |= {"progress": not batch.quiet, "keep": keep, "journal": outputs[0].parent if shown.several else None}

@@ -11,6 +11,10 @@ from numpy.typing import NDArray
 from scipy import ndimage
 
 from noise2same.data.stabilize import Stabilizer
+from noise2same.errors import InputError
+
+LARGEST = 1e37
+"""Value that pixels may have, by its size: a tenth of what 32 bits hold."""
 
 
 @dataclass(frozen=True)
@@ -65,13 +69,15 @@ class Normalization:
 
 
 def to_dtype(values: NDArray[Any], dtype: np.dtype[Any]) -> NDArray[Any]:
-    """Floats, which may be overwritten, in `dtype`: integers are rounded and clipped to their range."""
+    """Floats, which may be overwritten, in `dtype`: clipped to its range, and rounded to integers."""
     if np.issubdtype(dtype, np.integer):
         limits = np.iinfo(dtype)
         highest = values.dtype.type(limits.max)
         if int(highest) > limits.max:  # as of 64 bits, the next number that a float can hold
             highest = np.nextafter(highest, values.dtype.type(0))
         np.clip(np.rint(values, out=values), limits.min, highest, out=values)
+    elif np.issubdtype(dtype, np.floating) and dtype.itemsize < values.dtype.itemsize:
+        np.clip(values, np.finfo(dtype).min, np.finfo(dtype).max, out=values)
     return values.astype(dtype, copy=False)
 
 
@@ -90,12 +96,26 @@ def partway(noisy: NDArray[Any], clean: NDArray[Any], strength: float) -> NDArra
     return to_dtype(np.where(np.isfinite(mixed), mixed, clean), clean.dtype)
 
 
+def check_range(image: NDArray, finite: NDArray[np.bool_] | None = None) -> None:
+    """Raise InputError if finite pixels are larger than what can be computed with."""
+    if image.dtype.kind != "f" or image.dtype.itemsize == 2 or not image.size:
+        return
+    if np.abs(image, where=np.isfinite(image) if finite is None else finite, out=np.zeros_like(image)).max() > LARGEST:
+        raise InputError(
+            f"The image has values beyond {LARGEST:.0e}, too large to compute with: divide them by a number."
+        )
+
+
 def fill_invalid(image: NDArray) -> tuple[NDArray, NDArray[np.bool_] | None]:
     """Replace each NaN or infinite pixel of (N, C, [Z,] Y, X) by its nearest finite neighbor in the same channel.
 
     Returns the filled image and the mask of finite pixels, or the image itself and None where all are finite.
     """
-    if not np.issubdtype(image.dtype, np.floating) or (finite := np.isfinite(image)).all():
+    if not np.issubdtype(image.dtype, np.floating):
+        return image, None
+    finite = np.isfinite(image)
+    check_range(image, finite)
+    if finite.all():
         return image, None
     filled = image.copy()
     for plane, ok in zip(filled.reshape(-1, *image.shape[2:]), finite.reshape(-1, *image.shape[2:]), strict=True):

@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from noise2same.data import axes as ax
+from noise2same.data.normalize import check_range
 from noise2same.errors import InputError
 from noise2same.io import Image, Input, list_images, read
 
@@ -152,6 +153,13 @@ def read_boxes(
     for number, chosen in parts:
         try:
             pixels = [every[number][sample].read(*region) for sample, region in chosen]
+            for box in pixels:
+                check_range(box)
+        except MemoryError as error:  # a part cannot be smaller than a chunk of its file
+            name = images[number].name
+            raise InputError(
+                f"{name}: memory ran out while it was read; convert it to .zarr with small chunks."
+            ) from error
         except InputError as error:
             if on_unreadable is None:
                 raise

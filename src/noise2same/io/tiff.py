@@ -154,7 +154,8 @@ def _check_complete(path: Path, tif: tifffile.TiffFile, series: tifffile.TiffPag
         if page is None:
             raise InputError(f"{path} is incomplete: planes are missing, or are in other files that are not there.")
         ends = [start + count for start, count in zip(page.dataoffsets, page.databytecounts, strict=True)]
-        if max(ends, default=0) > page.parent.filehandle.size:
+        fewer = len(ends) < math.prod(series.keyframe.chunked)  # strips or tiles than the size takes
+        if fewer or max(ends, default=0) > page.parent.filehandle.size:
             raise _truncated(path if page.parent is tif else page.parent.filehandle.path)
         elsewhere |= page.parent is not tif
     if series.dataoffset is None:

@@ -38,7 +38,7 @@ class ApplyPanel(Panel):
         self.start_button.setEnabled(self.start_button.isEnabled() and self.model is not None)
 
     def _may_look(self) -> bool:
-        return self.model is not None
+        return self.model is not None and super()._may_look()
 
     def denoiser(self) -> Denoiser:
         """The one that was opened."""

@@ -124,6 +124,8 @@ class DenoisePanel(Panel):
 
     def _finished(self, denoiser: Denoiser) -> None:
         self.trained = denoiser
+        if self.chosen == self._trained_on:
+            self.model = denoiser
         super()._finished(denoiser)
 
     def _ask_for_model_file(self) -> None:

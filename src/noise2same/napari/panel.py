@@ -92,6 +92,7 @@ class Panel(QWidget):
         self._works: dict[str, Work] = {}
         self._seen: tuple[Any, ...] = ()
         self._adding = self._ready = False
+        self._trained_on: list[ImageLayer] = []
         self._looker = look.Looker()
         self._build()
         self._view_timer, self._strength_timer = self._timer(self._look, SETTLED), self._timer(self._blend, 100)
@@ -182,6 +183,7 @@ class Panel(QWidget):
         camera = getattr(viewer, "scene", viewer).camera  # since 0.9, and before
         self._followed = (
             (viewer.layers.selection.events.changed, self._select),
+            (viewer.layers.events.removed, self._select),
             (viewer.dims.events.current_step, self._moved),
             (viewer.dims.events.ndisplay, self._moved),
             (camera.events.center, self._moved),
@@ -205,11 +207,13 @@ class Panel(QWidget):
             self._view_timer.start()
 
     def _select(self, event: Any = None) -> None:
-        """Take the selected image layers; those that this plugin made are not taken, and change nothing."""
-        selected = [layer for layer in self.viewer.layers if layer in self.viewer.layers.selection]
-        if self._adding or (selected and all(MARK in layer.metadata for layer in selected)):
+        """Take the selected image layers. To select none, or those that this plugin made, changes nothing."""
+        layers = self.viewer.layers
+        selected = [layer for layer in layers if layer in layers.selection]
+        others = [layer for layer in selected if MARK not in layer.metadata]
+        if self._adding or (not others and self.chosen and all(layer in layers for layer in self.chosen)):
             return
-        chosen = [one for one in selected if isinstance(one, ImageLayer) and MARK not in one.metadata]
+        chosen = [layer for layer in others if isinstance(layer, ImageLayer)]
         if chosen == self.chosen and chosen:
             return
         self.chosen = chosen
@@ -264,8 +268,8 @@ class Panel(QWidget):
             self._start("look", lambda work: Looked(layer, part, denoise(model, image, part)), self._show_preview)
 
     def _may_look(self) -> bool:
-        """Whether there is something to make a preview with."""
-        return True
+        """Whether there is something to make a preview with, and no result of the layer, which says more."""
+        return not any(made.source in self.chosen and made.layer in self.viewer.layers for made in self.made)
 
     def _show_preview(self, looked: Looked) -> None:
         if looked.layer not in self.chosen or not self.follow.isChecked():
@@ -308,6 +312,8 @@ class Panel(QWidget):
         work.told.connect(lambda what: None if work.cancelled else self._told(what))
         work.done.connect(lambda what: ended(done, what))
         work.failed.connect(lambda error: ended(lambda raised: self._failed(raised, quiet), error))
+        if kind == "look":  # what was asked for meanwhile
+            work.failed.connect(self._moved)
         work.start()
         self._show_state()
 
@@ -321,6 +327,7 @@ class Panel(QWidget):
             return self._failed(error)
         layers = list(self.chosen)
         self._forget_last()
+        self._trained_on = layers
         self._begin("Reading", lambda work: self._run(work, denoiser, layers, images, part, lazy), self._finished)
 
     def _forget_last(self) -> None:
@@ -383,7 +390,7 @@ class Panel(QWidget):
         self._add_made(layer, result.denoised, marks)
         if assessment is not None:
             verdict = assessment.verdict
-            name = f"{layer.name}: " if len(self.chosen) > 1 else ""
+            name = f"{layer.name}: " if len(self._trained_on) > 1 else ""
             told = f"{name}{verdict.word.capitalize()}. {verdict.reason} {verdict.advice}".strip()
             self.verdict.setText("\n".join(filter(None, (self.verdict.text(), told))))
 
@@ -393,7 +400,7 @@ class Panel(QWidget):
         self.made.append(made)
 
     def _finished(self, denoiser: Denoiser) -> None:
-        self.model, steps = denoiser, denoiser.summary.get("steps", 0)
+        steps = denoiser.summary.get("steps", 0)
         self.say(f"Done, after {steps} steps of training." if steps else "Done.")
         if any(map(is_lazy, self.chosen)):
             self.follow.setChecked(True)
@@ -461,7 +468,6 @@ class Panel(QWidget):
 
     def _wrote(self, layer: ImageLayer, clean: Any, path: str) -> None:
         self._remove_preview()
-        self.follow.setChecked(False)
         self._add_made(layer, clean, {"path": path})
         self.say(f"Written to {path}.")
 

@@ -113,8 +113,9 @@ class OpenVINO(nn.Module):
     def layers(self, x: Tensor) -> Tensor:
         """As of `UNet`; raises MemoryError when memory runs out.
 
-        OpenVINO says nothing then, and leaves in the output what was there before: here, a value that no image has. It
-        would run out for smaller inputs too, so that PyTorch computes from then on.
+        OpenVINO says nothing then, and leaves in the output what was there before: here, a value that no image has. In
+        2D it was found to run out for smaller inputs too once it has, so that PyTorch computes from then on. In 3D it
+        goes on, and PyTorch needs more memory.
         """
         if self.request is None:
             return self.network.layers(x)
@@ -124,7 +125,7 @@ class OpenVINO(nn.Module):
         self.request.set_output_tensor(import_openvino().Tensor(out.numpy(), shared_memory=True))
         self.request.infer([x.contiguous().numpy()], share_inputs=True)
         if (ends == UNTOUCHED).any():
-            self.request = None
+            self.request = None if self.dims == 2 else self.request
             raise MemoryError(f"OpenVINO ran out of memory for an input of shape {tuple(x.shape)}.")
         return out
 

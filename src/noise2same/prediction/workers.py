@@ -68,7 +68,12 @@ def run_on(
                     future.add_done_callback(finished.put)
             if not waiting:
                 return
-            done = _taken(finished)
+            done = []
+            for future in _taken(finished):
+                if future.status in ("pending", "lost"):  # its worker died with the result: it is computed again
+                    future.add_done_callback(finished.put)
+                else:
+                    done.append(future)
             if done:
                 results = _results(client, done)
                 on_done([(waiting.pop(future), result) for future, result in zip(done, results, strict=True)])
@@ -107,7 +112,7 @@ def _results(client: Client, done: list[Future]) -> list[Any]:
     for future in done:
         if future.status == "error":
             raise _told(future.exception())
-        if future.status != "finished":  # cancelled or lost, which is done by a scheduler that ends
+        if future.status == "cancelled":  # which happens when the scheduler ends
             raise _scheduler_gone()
     try:
         return list(client.gather(done))

@@ -162,8 +162,7 @@ class Studio:
     def drop(self, session: Session, paths: list[str] | None) -> Iterator[Updates]:
         """Files were dropped on the page."""
         if paths:
-            session.uploads.update(map(Path, paths))
-            yield from self._open(session, [Path(one) for one in paths])
+            yield from self._open(session, [session.take(Path(one)) for one in paths])
 
     def open_sample(self, name: str, session: Session) -> Iterator[Updates]:
         """A sample was chosen."""

@@ -16,6 +16,7 @@ import numpy as np
 from noise2same import io, pipeline
 from noise2same.config import Config
 from noise2same.data import axes as ax
+from noise2same.data.normalize import partway
 from noise2same.denoiser import Denoiser
 from noise2same.errors import InputError
 from noise2same.plan import EFFORTS, Plan
@@ -70,7 +71,6 @@ class Session:
         self.results: list[pipeline.Result] = []
         self.denoiser: Denoiser | None = None
         self.model_name = ""
-        self.uploads: set[Path] = set()
         self._stopped, self._closed = threading.Event(), threading.Event()
 
     def close(self) -> None:
@@ -78,8 +78,11 @@ class Session:
         self._stopped.set()
         self._closed.set()
         shutil.rmtree(self.folder, ignore_errors=True)
-        for path in self.uploads:
-            path.unlink(missing_ok=True)
+
+    def take(self, upload: Path) -> Path:
+        """Move an uploaded file to the session's own folder: another tab may upload the same file to the same place."""
+        folder = Path(mkdtemp(dir=self.folder))
+        return Path(shutil.move(upload, folder / upload.name))
 
     def stop(self) -> None:
         """End the training, and keep what was learned."""
@@ -263,16 +266,8 @@ class Session:
             for source, denoised, target in zip(
                 *(ax.samples(data, image.axes) for data in (image.data, clean.data, out)), strict=True
             ):
-                target.write(_blend(source.read(), denoised.read(), strength))
+                target.write(partway(source.read(), denoised.read(), strength))
         return path
-
-
-def _blend(noisy: Any, clean: Any, strength: float) -> Any:
-    """Part of the way from an image to another of its type; NaN and infinite pixels stay what they are."""
-    with np.errstate(invalid="ignore"):
-        mixed = noisy.astype(np.float64) + strength * (clean.astype(np.float64) - noisy)
-    mixed = np.where(np.isfinite(mixed), mixed, noisy)
-    return (mixed.round() if noisy.dtype.kind in "ui" else mixed).astype(noisy.dtype)
 
 
 def _denoised(name: str) -> str:

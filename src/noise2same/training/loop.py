@@ -192,6 +192,7 @@ class _Run:
         try:
             state = read_checkpoint(checkpoint, self.device)
             self._load(state)
+            self._check_optimizer()
             self.good = state["good"] or {}
             if len(state["generators"]) == self.workers.count:
                 self.generator.set_state(state["generators"][self.workers.rank].cpu())
@@ -200,6 +201,15 @@ class _Run:
         except Exception as error:  # whatever a file can hold
             raise InputError(f"{checkpoint} does not fit this training; start again without resume.") from error
         self.resumed = True
+
+    def _check_optimizer(self) -> None:
+        """Raise ValueError if the optimizer does not have what it keeps of each weight."""
+        for weights, kept in self.optimizer.state.items():
+            if (
+                any(kept[name].shape != weights.shape for name in ("exp_avg", "exp_avg_sq"))
+                or kept["step"].numel() != 1
+            ):
+                raise ValueError("the state of the optimizer does not fit the weights")
 
     def start(self, source: str) -> None:
         """Get ready for the first step; `source` is where the weights are from."""

@@ -135,7 +135,6 @@ def place(network: nn.Module, method: Method, device: torch.device) -> tuple[nn.
     """
     from accelerate import Accelerator  # not at the top: it takes time to import
     from accelerate.state import AcceleratorState
-    from accelerate.utils import DistributedDataParallelKwargs
 
     if device.type == "cuda" and launch.local_rank() >= torch.cuda.device_count():
         raise InputError(
@@ -146,16 +145,15 @@ def place(network: nn.Module, method: Method, device: torch.device) -> tuple[nn.
     precision = precision_for(device, capability, full_precision=method.full_precision)
     with _SETTING_UP, _environment_restored():
         try:
-            ddp = DistributedDataParallelKwargs(broadcast_buffers=False)  # batch norm's are the same everywhere
-            accelerator = Accelerator(
-                cpu=device.type == "cpu", mixed_precision=precision, device_placement=False, kwargs_handlers=[ddp]
-            )
+            accelerator = Accelerator(cpu=device.type == "cpu", mixed_precision=precision, device_placement=False)
             if accelerator.num_processes > 1:
                 if device.type != "cpu":  # for which accelerate has a number, which torch.load does not know
                     device = accelerator.device
                 atexit.register(_leave)
             workers = Workers(device, accelerator.process_index, accelerator.num_processes)
             loss = accelerator.prepare_model(Loss(lay_out(network, device), method))
+            if isinstance(loss, nn.parallel.DistributedDataParallel):
+                loss.broadcast_buffers = False  # those of batch norm are the same in all processes
         except (RuntimeError, ValueError) as error:
             if not launch.is_worker():
                 raise
