@@ -77,9 +77,9 @@ class Config(BaseModel):
     ] = Field(default_factory=dict)
 
     time: Annotated[
-        int | Literal["auto"],
-        Field(description="Frames of a film to either side that each frame is denoised with; 0 for none."),
-    ] = "auto"
+        Annotated[int, Field(ge=0, le=255)] | Literal["auto"],
+        Field(description="Frames of a film to either side that each is denoised with; auto: if they tell of it."),
+    ] = 0
     channels: Annotated[
         Literal["auto", "joint", "separate"],
         Field(

@@ -25,7 +25,7 @@ from noise2same import __version__, io, markup, methods
 from noise2same.config import Config
 from noise2same.data import axes as ax
 from noise2same.data.channels import shared_structure
-from noise2same.data.film import along_time
+from noise2same.data.film import along_time, along_times
 from noise2same.data.normalize import Normalization
 from noise2same.data.patches import Patches
 from noise2same.data.sampling import open_spread, read_boxes
@@ -332,8 +332,7 @@ class Denoiser:
             self.config = self.config.model_copy(update={"features": features})  # it keeps its network
         time, weights = choose_time(images, self.config if plan is None else plan.config)
         if time.value > 0:
-            images = list(map(along_time, images))
-            targets = None if targets is None else list(map(along_time, targets))
+            images, targets = along_times(images), along_times(targets)
         how = self.config.normalization if plan is None else plan.normalization.value
         data = read_training_data(images, targets, normalization=how, on_unreadable=on_unreadable)
         found, strengths, self.diagnosis = fingerprint(data, self.config)
@@ -671,7 +670,7 @@ class Denoiser:
         where = pick(device)
         if self.network is None or not (self.config.blend if self.plan is None else self.plan.blend.value):
             return Tuned(self, where, diagnosis)
-        boxes = read_boxes([self._seen_as(image)], DIAGNOSED_VALUES)
+        boxes = read_boxes([self.seen_as(image)], DIAGNOSED_VALUES)
         diagnosis = diagnose(boxes) if diagnosis is None else diagnosis
         noise = diagnosis.noise
         if self.plan is not None and self.plan.noise_is_given:
@@ -714,7 +713,7 @@ class Denoiser:
         """The work of denoising an image into an array, which can be done in parts."""
         memory = None if self.plan is None else self.plan.block_memory.value
         options: dict[str, Any] = {"tta": tta, "blend": blend, "strength": strength, "memory": memory, "device": device}
-        known, seen = self._normalization(), self._seen_as(image)
+        known, seen = self._normalization(), self.seen_as(image)
         target = out if seen.data.ndim == out.ndim else out[None]
         return Prediction(self._ready(device), seen.data, seen.axes, target, normalization=known, **options)
 
@@ -790,10 +789,10 @@ class Denoiser:
             found.update(name.encode() + values.cpu().contiguous().numpy().tobytes())
         return found.hexdigest()
 
-    def _seen_as(self, image: io.Image) -> io.Image:
-        """An image as the network takes it: of a film, along time."""
+    def seen_as(self, image: io.Image) -> io.Image:
+        """An image as the network takes it: of a film, along time (`data.film.along_time`)."""
         film = self.plan is not None and self.plan.time.value > 0
-        return along_time(image) if film and "Z" not in image.axes else image
+        return along_time(image) if film and ("T" in image.axes or "Z" not in image.axes) else image
 
     def uses_tta(self, image: io.Image) -> bool:
         """Whether an image gets test-time augmentation by default: if one frame ([Z,] Y, X) is small."""

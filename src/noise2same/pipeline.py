@@ -498,9 +498,11 @@ def assess(noisy: io.Image, done: Denoised, tta: bool | None = None) -> Assessme
     from noise2same.quality import assess as quality
 
     tuned = done.tuned
-    clean = io.read(done.result, noisy.axes) if isinstance(done.result, Path) else done.result
+    seen = tuned.denoiser.seen_as(noisy)
+    clean = io.read(done.result, noisy.axes) if isinstance(done.result, Path) else io.wrap(done.result, noisy.axes)
     used = tuned.denoiser.uses_tta(noisy) if tta is None else tta
-    return quality.assess(noisy, clean, tuned, diagnosis=tuned.diagnosis, tta=used, input_share=done.input_share)
+    result = tuned.denoiser.seen_as(clean)
+    return quality.assess(seen, result, tuned, diagnosis=tuned.diagnosis, tta=used, input_share=done.input_share)
 
 
 def report(path: Path, assessment: Assessment, denoiser: Denoiser | None, truth: io.Image | None = None) -> Path:

@@ -595,15 +595,15 @@ def make_plan(
 
 def choose_time(images: Sequence[Image], config: Config) -> tuple[Decision[int], tuple[float, ...]]:
     """How many frames around it a frame of a film is denoised with, and the best linear weights of them."""
+    if config.time == 0:
+        return _because(0, ASKED), ()
     if not all(map(is_film, images)):
         return _because(0, "there is no film"), ()
     crops = read_crops(images)
     scale = Normalization.measure(crops)
     films = [torch.from_numpy(scale.apply(fill_invalid(crop)[0])) for crop in crops]
     longest = max(film.shape[2] for film in films)
-    frames = min(MOST_FRAMES, longest - 1) if config.time == "auto" else config.time
-    if frames == 0:
-        return _because(0, ASKED), ()
+    frames = min(MOST_FRAMES if config.time == "auto" else config.time, longest - 1)
     scales = scales_of(frames)
     apart = [float((film[:, :, 1:] - film[:, :, :-1]).square().mean()) / 2 for film in films]
     levels = [noise_level(film[:, :, film.shape[2] // 2].numpy()).sigma for film in films]

@@ -66,6 +66,7 @@ class TrainingOptions:
     sigma: Annotated[float | None, setting("sigma")] = None
     noise_extent: Annotated[str | None, setting("noise_extent")] = None
     channels: Annotated[str | None, setting("channels")] = None
+    time: Annotated[str | None, setting("time")] = None
     from_scratch: Annotated[bool, setting("from_scratch")] = False
     lambda_inv: Annotated[
         str | None,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from typing import overload
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,13 +22,25 @@ def is_film(image: Image) -> bool:
 
 
 def along_time(image: Image) -> Image:
-    """An image whose depth is time: T becomes Z, and each slice of a volume in time a film of its own (S)."""
+    """An image whose depth is time: T becomes Z, and each slice of a volume in time a film of its own (S).
+
+    A picture becomes a film of one frame.
+    """
     axes = image.axes.replace("Z", "S").replace("T", "Z")
-    return (
-        replace(image, axes=axes)
-        if "T" in image.axes
-        else replace(image, data=np.asarray(image.data)[None], axes=f"Z{axes}")
-    )
+    if "T" in image.axes:
+        return replace(image, axes=axes)
+    return replace(image, data=np.asarray(image.data)[None], axes=f"Z{axes}")
+
+
+@overload
+def along_times(images: list[Image]) -> list[Image]: ...
+@overload
+def along_times(images: None) -> None: ...
+@overload
+def along_times(images: list[Image] | None) -> list[Image] | None: ...
+def along_times(images: list[Image] | None) -> list[Image] | None:
+    """As `along_time`, for each of several images, if there are any."""
+    return None if images is None else list(map(along_time, images))
 
 
 def read_crops(images: Sequence[Image]) -> list[NDArray[np.float32]]:
