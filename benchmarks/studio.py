@@ -35,6 +35,11 @@ def files(folder: Path) -> dict[str, Path]:
     return {"512², 8 bits": small, "2048², 16 bits": large}
 
 
+def copied(path: Path, name: str) -> Path:
+    """The same file by another name, by which the page is known to show it."""
+    return Path(shutil.copy(path, path.with_stem(name)))
+
+
 def server() -> tuple[subprocess.Popen[str], str, float]:
     """A server, its address, and the seconds until it was printed."""
     start = time.monotonic()
@@ -53,7 +58,7 @@ def preview(page: Page, path: Path) -> float:
     page.wait_for_selector("#drop input[type=file]", state="attached")
     start = time.monotonic()
     page.set_input_files("#drop input[type=file]", path)
-    page.wait_for_function("document.querySelector('#status')?.innerText.includes('This is a preview')")
+    page.wait_for_selector(f"img[alt='{path.name}, denoised']", state="attached")
     return time.monotonic() - start
 
 
@@ -85,11 +90,11 @@ def main() -> None:
             rows.append({"what": "the page is there", "s": round(time.monotonic() - start, 1)})
             for name, path in paths.items():
                 rows.append({"what": f"preview of {name}", "s": round(preview(page, path), 1)})
-            preview(page, paths["512², 8 bits"])
+            preview(page, copied(paths["512², 8 bits"], "quick"))
             rows.append({"what": "Quick, 512²", "s": round(result(page, "Quick"), 1)})
             before = used.memory_info().rss
-            for _ in range(IN_A_ROW):
-                preview(page, paths["512², 8 bits"])
+            for number in range(IN_A_ROW):
+                preview(page, copied(paths["512², 8 bits"], f"image{number}"))
                 result(page, "Instant")
             growth = (used.memory_info().rss - before) / 2**20
             rows.append({"what": f"MB more after {IN_A_ROW} images in a row", "s": round(growth)})

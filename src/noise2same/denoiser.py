@@ -250,7 +250,7 @@ class Denoiser:
 
         opened, targets = self.open_to_train(images, axes, target, on_unreadable=on_unreadable)
         before = self.normalization
-        self._adopt(opened, resume)
+        self.adopt(opened, resume)
         further = self.network is not None
         plan, method, patches = self._plan_training(opened, targets, plan, on_unreadable)
         where = pick(device)
@@ -391,7 +391,7 @@ class Denoiser:
                 culprit = next(iter(self.config.method_settings), name) if name == "method_settings" else name
                 raise InputError(f"minutes=0 trains nothing, which {culprit} is for: leave one of them out.")
         opened = open_spread(images, axes, most=TRAINING_FILES, seed=self.config.seed)
-        self._adopt(opened, resume=False)
+        self.adopt(opened, resume=False)
         channels = self._choose_channels(opened)
         features = self.config.features or FEATURES_PICTURE
         changed = {"normalization": "image", "channels": channels, "features": features}
@@ -799,7 +799,7 @@ class Denoiser:
         largest = TTA_PIXELS if self.plan is None else self.plan.tta_pixels.value
         return math.prod(image.shape[image.axes.index(axis)] for axis in ax.spatial(image.axes)) <= largest
 
-    def _adopt(self, images: list[io.Image], resume: bool) -> None:
+    def adopt(self, images: list[io.Image], resume: bool) -> None:
         """Take axes and channels from the training images, which must agree among each other."""
         first = images[0]
         if self.network is not None and resume:

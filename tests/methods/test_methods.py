@@ -96,11 +96,11 @@ class Smooth(Method):
 
 
 def test_a_method_of_another_package_comes_through_its_entry_point(tmp_path: Path, monkeypatch) -> None:
-    (tmp_path / "toy_denoiser.py").write_text(OUTSIDE)
-    info = tmp_path / "toy_denoiser-1.0.dist-info"
+    (tmp_path / "smooth_denoiser.py").write_text(OUTSIDE)
+    info = tmp_path / "smooth_denoiser-1.0.dist-info"
     info.mkdir()
-    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: toy-denoiser\nVersion: 1.0\n")
-    (info / "entry_points.txt").write_text("[noise2same.methods]\ntoy = toy_denoiser:Smooth\n")
+    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: smooth-denoiser\nVersion: 1.0\n")
+    (info / "entry_points.txt").write_text("[noise2same.methods]\ntoy = smooth_denoiser:Smooth\n")
     monkeypatch.syspath_prepend(str(tmp_path))
     assert "toy" in every()
     x = noisy(0)
@@ -109,7 +109,7 @@ def test_a_method_of_another_package_comes_through_its_entry_point(tmp_path: Pat
     with pytest.raises(InputError, match="lvl: there is no such setting"):
         train(x, method="toy", lvl=0.1, **SMALL)
     assert model.summary["terms"]["toy"] < 0.5
-    monkeypatch.delitem(sys.modules, "toy_denoiser")
+    monkeypatch.delitem(sys.modules, "smooth_denoiser")
 
 
 @pytest.mark.parametrize(

@@ -123,8 +123,7 @@ def test_from_a_dropped_file_to_a_clean_one(visit: Callable[..., Page], noisy_fi
     page.wait_for_selector("text=Learning: step")
     shares = []
     while page.locator(".n2s-verdict").count() == 0:
-        bar = page.locator("#status progress[value]")
-        shares += [float(bar.first.get_attribute("value") or 0)] if bar.count() else []
+        shares += page.evaluate("[...document.querySelectorAll('#status progress[value]')].map(bar => bar.value)")
         page.wait_for_timeout(200)
     assert len(set(shares)) > 1  # it moved
     assert "result" in page.inner_text(".n2s-verdict")

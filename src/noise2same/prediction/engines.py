@@ -98,7 +98,11 @@ class OpenVINO(nn.Module):
         self.ops, self.dims = openvino.opset13, len(network.multiple)
         image = self.ops.parameter([-1, network.channels, *(-1,) * self.dims], name="image")
         model = openvino.Model([self.unet(network, image)], [image])
-        options = {"INFERENCE_PRECISION_HINT": "f32", "INFERENCE_NUM_THREADS": torch.get_num_threads()}
+        options = {
+            "INFERENCE_PRECISION_HINT": "f32",
+            "INFERENCE_NUM_THREADS": torch.get_num_threads(),
+            "ENABLE_CPU_PINNING": False,  # or several processes would share the first core
+        }
         compiled = openvino_core().compile_model(model, "CPU", options)
         self.request: Any = compiled.create_infer_request()
 

@@ -6,7 +6,7 @@ import shutil
 import threading
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from tempfile import mkdtemp
 from typing import Any
@@ -18,7 +18,6 @@ from noise2same.config import Config
 from noise2same.data import axes as ax
 from noise2same.data.normalize import partway
 from noise2same.denoiser import Denoiser
-from noise2same.errors import InputError
 from noise2same.plan import EFFORTS, Plan
 from noise2same.quality.report.views import Array, Box, plane_of
 from noise2same.training.state import TrainingState
@@ -69,7 +68,7 @@ class Session:
         self.images: list[io.Image] = []
         self.home: Path | None = None
         self.results: list[pipeline.Result] = []
-        self.denoiser: Denoiser | None = None
+        self.model: Denoiser | None = None
         self.model_name = ""
         self._stopped, self._closed = threading.Event(), threading.Event()
 
@@ -104,24 +103,16 @@ class Session:
         self.images, self.results = [], []
         found = io.find([str(file) for file in files])
         self.images = [io.read(path, axes, fallback=self._model_axes()) for path in found]
-        first = self.images[0]
-        for image in self.images[1:]:
-            if (len(image.axes), ax.channels(image.axes, image.shape)) != (
-                len(first.axes),
-                ax.channels(first.axes, first.shape),
-            ):
-                raise InputError(f"{image.name} is not of the same kind as {first.name}: open them one after another.")
-        if self.model_name and self.denoiser is not None:
-            self.denoiser.check_fits(first)
+        (self.model or Denoiser()).adopt(self.images, resume=True)  # which says what does not fit
 
     def _model_axes(self) -> str | None:
-        return self.denoiser.axes if self.model_name and self.denoiser is not None else None
+        return None if self.model is None else self.model.axes
 
     def load_model(self, path: Path | None) -> None:
         """Use a trained model from now on; None to train again."""
-        self.denoiser, self.model_name = (None, "") if path is None else (Denoiser.load(path), path.name)
-        if self.denoiser is not None and self.images:
-            self.denoiser.check_fits(self.images[0])
+        self.model, self.model_name = (None, "") if path is None else (Denoiser.load(path), path.name)
+        if self.model is not None and self.images:
+            self.model.check_fits(self.images[0])
 
     def make_plan(self) -> Plan:
         """What a training would do with the files, and why."""
@@ -166,9 +157,8 @@ class Session:
     def preview(self, place: Place, longest: int = SHOWN) -> Array:
         """What is looked at, denoised at once: by the model that is loaded, or else by a pretrained network."""
         noisy = np.moveaxis(self.noisy_plane(place, longest), -1, 0)
-        if self.model_name and self.denoiser is not None and len(ax.spatial(self.denoiser.axes)) == 2:
-            model = self.denoiser
-        else:
+        model = self.model
+        if model is None or len(ax.spatial(model.axes)) != 2:
             model = Denoiser(Config(minutes=0, blend=False)).use_pretrained(noisy, "CYX")
         return np.moveaxis(np.asarray(model.denoise(noisy, "CYX", tta=False)), 0, -1)
 
@@ -213,8 +203,8 @@ class Session:
         )
         job = pipeline.check(list(self.images), outputs, reports, denoiser=denoiser)
         pipeline.run(job, denoiser, listener=listener)
-        self.results, self.denoiser = results, denoiser
-        if not self.model_name and denoiser.network is not None:
+        self.results = results
+        if self.model is None and denoiser.network is not None:
             denoiser.save(self.model_file)
 
     @property
@@ -223,14 +213,14 @@ class Session:
         return self.folder / "model.safetensors"
 
     def _new_denoiser(self, effort: str, options: dict[str, Any]) -> Denoiser:
-        if self.model_name and self.denoiser is not None:
-            return self.denoiser
+        if self.model is not None:
+            return self.model
         budget = {} if "minutes" in options or "steps" in options else {"minutes": EFFORTS[effort]}
         return Denoiser(Config.of(**budget, **options))
 
     def _watch(self, tell: Callable[[Progress], None], place: Place) -> Callable[[TrainingState], bool]:
         shown = time.monotonic() - LIVE_SECONDS / 2
-        noisy = self.noisy_plane(replace(place, file=0) if place.file >= len(self.images) else place, LIVE)
+        noisy = self.noisy_plane(place, LIVE)
         flat = len(ax.spatial(self.images[0].axes)) == 2
 
         def on_step(state: TrainingState) -> bool:
