@@ -44,10 +44,12 @@ def plan(
     """
     config = Config.of(**options)
     opened, targets = Denoiser(config).open_to_train(images, axes, target)
-    time, _ = choose_time(opened, config)
+    time = choose_time(opened, config)
     if time.value > 0:
         opened, targets = along_times(opened), along_times(targets)
-    found, *_ = fingerprint(read_training_data(opened, targets, normalization=config.normalization), config)
+    found, *_ = fingerprint(
+        read_training_data(opened, targets, normalization=config.normalization), config, time=time.value
+    )
     return make_plan(found, config, time=time)
 
 

@@ -77,9 +77,9 @@ class Config(BaseModel):
     ] = Field(default_factory=dict)
 
     time: Annotated[
-        Annotated[int, Field(ge=0, le=255)] | Literal["auto"],
+        Annotated[int, Field(ge=0, le=64)] | Literal["auto"],
         Field(description="Frames of a film to either side that each is denoised with; auto: if they tell of it."),
-    ] = 0
+    ] = "auto"
     channels: Annotated[
         Literal["auto", "joint", "separate"],
         Field(

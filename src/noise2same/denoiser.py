@@ -24,8 +24,8 @@ from torch import nn
 from noise2same import __version__, io, markup, methods
 from noise2same.config import Config
 from noise2same.data import axes as ax
+from noise2same.data import film
 from noise2same.data.channels import shared_structure
-from noise2same.data.film import along_time, along_times
 from noise2same.data.normalize import Normalization
 from noise2same.data.patches import Patches
 from noise2same.data.sampling import open_spread, read_boxes
@@ -35,14 +35,13 @@ from noise2same.errors import Diverged, InputError
 from noise2same.io import Input
 from noise2same.methods import Algorithm, Architecture, Classical, DataProfile, Method
 from noise2same.model_file import Header, read_model, write_model
-from noise2same.networks.film import frames_of, scales_of, set_weights
+from noise2same.networks.film import tell
 from noise2same.networks.pretrained import load_pretrained
 from noise2same.networks.separate import Separate
 from noise2same.noise.diagnose import Diagnosis, diagnose
 from noise2same.plan import (
     FEATURES,
     FEATURES_PICTURE,
-    FILM_FRAMES,
     TRAINING_FILES,
     TTA_PIXELS,
     Channels,
@@ -52,6 +51,7 @@ from noise2same.plan import (
     choose_time,
     fingerprint,
     make_plan,
+    measure_films,
 )
 from noise2same.prediction.blend import Blend, measure_blend
 from noise2same.prediction.cluster import connect
@@ -66,6 +66,8 @@ Device = str | torch.device | None
 """Name of a device such as "cuda:1" or "cpu"; None for the fastest there is."""
 DIAGNOSED_VALUES = 2**20
 """Of an image that are read to diagnose its noise before it is denoised."""
+SOME = 5
+"""Lost frames that a warning names."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -328,41 +330,44 @@ class Denoiser:
         trained: Channels | None = None
         if self.network is not None:
             trained = "separate" if isinstance(self.network, Separate) else "joint"
-            features = self._architecture().features
-            self.config = self.config.model_copy(update={"features": features})  # it keeps its network
-        time, weights = choose_time(images, self.config if plan is None else plan.config)
-        if time.value > 0:
-            images, targets = along_times(images), along_times(targets)
+            kept = {"features": self._architecture().features, "time": self.frames}
+            self.config = self.config.model_copy(update=kept)  # it keeps its network
+        time = choose_time(images, self.config) if plan is None else plan.time
+        films = measure_films(images, time.value) if time.value else None
+        if time.value:
+            images, targets = film.along_times(images), film.along_times(targets)
         how = self.config.normalization if plan is None else plan.normalization.value
-        data = read_training_data(images, targets, normalization=how, on_unreadable=on_unreadable)
-        found, strengths, self.diagnosis = fingerprint(data, self.config)
+        box = film.BOX if time.value else None
+        data = read_training_data(images, targets, normalization=how, box=box, on_unreadable=on_unreadable)
+        found, strengths, self.diagnosis = fingerprint(data, self.config, time=time.value)
         plan = make_plan(found, self.config, trained=trained, time=time) if plan is None else plan
         plan.check_fits(found, trained)
         self.plan = plan
         stabilizer = plan.training_scale.stabilizer
         data = data if stabilizer is None else data.on_scale(stabilizer)
         method = plan.create_method(plan.profile(data))
-        side = self.config.patch
         patches = data.patches(
-            self.config.patch_of(data.dims) if time.value == 0 else (FILM_FRAMES, side, side),
+            plan.patch,
             plan.batch.value,
             strengths=strengths if plan.strength_per_image.value else None,
             held_out=plan.held_out.value,
             seed=self.config.seed,
-            context=frames_of(scales_of(time.value)),
+            context=plan.time.value,
         )
         self.normalization, self._prepared = data.normalization, None
         if self.network is None:
             self.network = self._new_network(method, plan.channels.value)
             if plan.start.value in ("pretrained", "inflated"):
                 load_pretrained(self.network)
-            set_weights(self.network, weights)
+            if films is not None:
+                tell(self.network, films)
         return plan, method, patches
 
     def diagnose_again(self, images: list[io.Image]) -> None:
         """Diagnose the noise of the images that it was trained on, as `fit` did; a file does not keep that."""
         how = self.config.normalization if self.plan is None else self.plan.normalization.value
-        _, _, self.diagnosis = fingerprint(read_training_data(images, normalization=how), self.config)
+        seen = list(map(self.seen_as, images))
+        _, _, self.diagnosis = fingerprint(read_training_data(seen, normalization=how), self.config, time=self.frames)
 
     def _previewing(self, on_step: OnStep | None) -> OnStep | None:
         """A listener whose `state.preview(image)` denoises an image with the network as it is."""
@@ -392,12 +397,15 @@ class Denoiser:
                 raise InputError(f"minutes=0 trains nothing, which {culprit} is for: leave one of them out.")
         opened = open_spread(images, axes, most=TRAINING_FILES, seed=self.config.seed)
         self.adopt(opened, resume=False)
-        channels = self._choose_channels(opened)
-        features = self.config.features or FEATURES_PICTURE
-        changed = {"normalization": "image", "channels": channels, "features": features}
+        time = choose_time(opened, self.config).value
+        channels = self._choose_channels(opened, time)
+        features = self.config.features or (FEATURES if time else FEATURES_PICTURE)
+        changed = {"normalization": "image", "channels": channels, "features": features, "time": time}
         self.config = self.config.model_copy(update=changed)
         network = self.new_network()
-        if len(ax.spatial(self.axes)) != 2 or not load_pretrained(network):
+        if time:
+            tell(network, measure_films(opened, time))
+        if (len(ax.spatial(self.axes)) != 2 and not time) or not load_pretrained(network):
             raise InputError(
                 f"{opened[0].name}: pretrained networks are there for 2D images, with 1 or 3 channels or a network for "
                 f"each, and the default network, not for {len(ax.spatial(self.axes))}D ones with {self.channels} "
@@ -527,13 +535,25 @@ class Denoiser:
                 found = self.tuned_to(opened, device, diagnosis) if tuned is None else tuned
                 done = self._predict(opened, out, options, on_block, found)
                 opened.check_unchanged()
-        if done.invalid:
-            warnings.warn(f"{opened.name}: {done.invalid} NaN or infinite pixels were passed through.", stacklevel=3)
+        for told in self._passed_through(opened, done.invalid):
+            warnings.warn(told, stacklevel=3)
         if opened.others:
             hint = f" Name the others, such as {opened.name}/1." if opened.details.get("collection") else ""
             told = f"{opened.name} holds {opened.others + 1} images; only the first was denoised.{hint}"
             warnings.warn(told, stacklevel=3)
         return Denoised(out if output is None else Path(output), tuple(done.input_share.tolist()), found)
+
+    def _passed_through(self, image: io.Image, invalid: int) -> list[str]:
+        """What to say of frames and pixels that were not denoised."""
+        told = []
+        if self.frames and (lost := film.lost_frames(image)):
+            which = ", ".join(map(str, lost[:SOME])) + ", ..." * (len(lost) > SOME)
+            many = f"{len(lost)} frame{'s' * (len(lost) > 1)} without a picture ({which})"
+            told.append(f"{image.name}: {many} passed through as {'they are' if len(lost) > 1 else 'it is'}.")
+            invalid -= len(lost) * math.prod(image.shape) // image.shape[image.axes.index("T")]
+        if invalid:
+            told.append(f"{image.name}: {invalid} NaN or infinite pixels were passed through.")
+        return told
 
     def report(
         self,
@@ -635,9 +655,8 @@ class Denoiser:
     def new_network(self) -> nn.Module:
         """Untrained network for the axes, channels and seed of this denoiser."""
         given = self.config.sigma is not None or self.config.gain is not None
-        time = 0 if self.plan is None else self.plan.time.value
-        dims = 3 if time else len(ax.spatial(self.axes))
-        profile = DataProfile(dims, self.channels, level_given=given, scales=scales_of(time))
+        dims = 3 if self.frames else len(ax.spatial(self.axes))
+        profile = DataProfile(dims, self.channels, level_given=given, frames=self.frames)
         method = self.method
         assert issubclass(method, Method), "only methods that are trained have a network"
         made = method(methods.settings_of(method, self.config), profile, self._architecture())
@@ -652,15 +671,14 @@ class Denoiser:
             torch.manual_seed(self.config.seed)
             return method.new_network(channels)
 
-    def _choose_channels(self, images: list[io.Image]) -> Channels:
+    def _choose_channels(self, images: list[io.Image], time: int) -> Channels:
         """Whether one network is to take all channels of images that nothing is trained on."""
         if self.channels == 1 or self.config.channels != "auto":
             shared: tuple[float, ...] = ()
         else:
             shared = shared_structure(read_boxes(images, MAX_VALUES))
-        dims = len(ax.spatial(self.axes))
         features = self.config.features or FEATURES_PICTURE
-        return choose_channels(self.config, self.method, features, dims, self.channels, shared).value
+        return choose_channels(self.config, self.method, features, self.channels, shared, time=time).value
 
     def tuned_to(self, image: io.Image, device: Device = None, diagnosis: Diagnosis | None = None) -> Tuned:
         """Find what an image is denoised with: its noise, unless that is known, and its blend.
@@ -791,13 +809,20 @@ class Denoiser:
 
     def seen_as(self, image: io.Image) -> io.Image:
         """An image as the network takes it: of a film, along time (`data.film.along_time`)."""
-        film = self.plan is not None and self.plan.time.value > 0
-        return along_time(image) if film and ("T" in image.axes or "Z" not in image.axes) else image
+        return film.along_time(image) if self.frames and ("T" in image.axes or "Z" not in image.axes) else image
+
+    @property
+    def frames(self) -> int:
+        """Frames of a film before and after each frame that the network looks at; 0 if it is none for films."""
+        if self.plan is not None:
+            return self.plan.time.value
+        return 0 if self.config.time == "auto" else self.config.time
 
     def uses_tta(self, image: io.Image) -> bool:
-        """Whether an image gets test-time augmentation by default: if one frame ([Z,] Y, X) is small."""
+        """Whether an image gets test-time augmentation by default: if a frame ([Z,] Y, X) or a whole film is small."""
         largest = TTA_PIXELS if self.plan is None else self.plan.tta_pixels.value
-        return math.prod(image.shape[image.axes.index(axis)] for axis in ax.spatial(image.axes)) <= largest
+        seen = self.seen_as(image)
+        return math.prod(seen.shape[seen.axes.index(axis)] for axis in ax.spatial(seen.axes)) <= largest
 
     def adopt(self, images: list[io.Image], resume: bool) -> None:
         """Take axes and channels from the training images, which must agree among each other."""

@@ -18,6 +18,7 @@ from typing import Any, Generic, Literal, TypeVar
 import numpy as np
 import torch
 from pydantic import BaseModel, ConfigDict, ValidationError
+from torch import Tensor
 
 from noise2same import markup, methods
 from noise2same.config import Config, batch_of
@@ -32,8 +33,7 @@ from noise2same.methods import Algorithm, Architecture, DataProfile, Method
 from noise2same.methods.noise2same import Noise2Same, theorem_2
 from noise2same.methods.projected import Projected
 from noise2same.methods.sure import Sure
-from noise2same.networks import pretrained
-from noise2same.networks.film import best_linear_weights, scales_of
+from noise2same.networks import film, pretrained
 from noise2same.noise.diagnose import Diagnosis
 from noise2same.noise.level import HUGE, brightness_range, noise_level
 from noise2same.noise.model import NoiseModel
@@ -96,11 +96,11 @@ JOINT_CORRELATION = {True: 0.7, False: 0.9}
 By whether there is a pretrained network for all channels together; there is one for each. Measured at equal compute
 and chosen with benchmarks/channels_development.md; benchmarks/channels.md has other images.
 """
-MOST_FRAMES = 63
-"""Frames to either side that a frame of a film is denoised with, at most."""
-USELESS_TIME = 0.9
+USELESS_TIME = 0.95
 """Share of the error of a frame, denoised by the best linear filter, that is left if it sees others too; from here on
-it is denoised alone."""
+it is denoised alone. Unrelated frames have 0.98 or more, a scene that moves by 2 pixels a frame 0.7."""
+SHARED_NOISE = 0.5
+"""Noise by what differs between frames, as a share of that by what differs within them, below which frames share it."""
 FILM_FRAMES = 8
 """Frames of a patch of a film."""
 HELD_OUT = 1 / 8
@@ -160,7 +160,9 @@ class Fingerprint(Frozen):
     """What was measured of the training images."""
 
     dims: int
-    """Number of spatial dimensions."""
+    """Number of spatial dimensions, of which time is one in a film that is denoised along it."""
+    time: int = 0
+    """Frames of a film before and after each frame that it is denoised with; 0 for none."""
     channels: int
     shared_structure: tuple[float, ...] = ()
     """Largest correlation of each channel's fine structure with another's, beneath the noise; empty for one channel."""
@@ -298,7 +300,7 @@ class Plan(Frozen):
         return lines + markup.folded("every decision", markup.table(self.rows(), ("decision", "value", "because")))
 
     def lines(self, device: str = "") -> list[str]:
-        """The plan in three lines, for the start of a training; `device` says where it runs."""
+        """The plan in three lines, four for a film, for the start of a training; `device` says where it runs."""
         found = self.fingerprint
         many = f"{found.images} image{'s' * (found.images > 1)}, {found.pixels / 1e6:.2f} MPix"
         early = "may end early" if self.early_stopping.value else "no early stopping"
@@ -314,8 +316,15 @@ class Plan(Frozen):
         return [
             f"Noise of {many}: {in_words(self.noise.value)}, {self.relative_level()} of the contrast.",
             f"Method: {self.method.value}, because {self.method.reason}.",
+            *self._film_line(),
             f"Training {start[self.start.value]}{each} for at most {self.budget.value}, {early}{where}.",
         ]
+
+    def _film_line(self) -> list[str]:
+        if self.time.reason in (NO_FILM, OLDER):
+            return []
+        frames = f"each frame with {self.time.value} before and after it" if self.time.value else "frame by frame"
+        return [f"Film: {frames}, because {self.time.reason}."]
 
     @property
     def noise_is_given(self) -> bool:
@@ -409,8 +418,14 @@ class Plan(Frozen):
             low=low,
             high=high,
             normalization=data.normalization,
-            scales=scales_of(self.time.value),
+            frames=self.time.value,
         )
+
+    @property
+    def patch(self) -> tuple[int, ...]:
+        """Size of a patch, ([Z,] Y, X)."""
+        whole = self.config.patch_of(self.fingerprint.dims)
+        return (FILM_FRAMES, *whole[1:]) if self.time.value else whole
 
     def create_method(self, profile: DataProfile) -> Method:
         """The method, with its own settings."""
@@ -450,7 +465,9 @@ def architecture_of(config: Config, features: int) -> Architecture:
 # Measuring
 
 
-def fingerprint(data: TrainingData, config: Config) -> tuple[Fingerprint, tuple[float, ...] | None, Diagnosis]:
+def fingerprint(
+    data: TrainingData, config: Config, *, time: int = 0
+) -> tuple[Fingerprint, tuple[float, ...] | None, Diagnosis]:
     """Measure what a plan rests on, the strength of the noise in each image where it differs, and the diagnosis."""
     diagnosis, correlated = majority_diagnosis(data.raw)
     noise = diagnosis.noise if diagnosis.sigma > 0 else _level_alone(data)
@@ -465,6 +482,7 @@ def fingerprint(data: TrainingData, config: Config) -> tuple[Fingerprint, tuple[
         stabilized = Normalization.measure(data.raw, _stabilizer(_as_given(noise, config), ranges, middles))
     found = Fingerprint(
         dims=data.dims,
+        time=time,
         channels=data.channels,
         shared_structure=shared_structure(data.raw, noise.extent),
         images=len(data.images),
@@ -531,6 +549,7 @@ def _level_alone(data: TrainingData) -> NoiseModel:
 # Deciding
 
 ASKED = "it was asked for, or is the preset's"
+NO_FILM = "there is no film"
 
 
 def _because(value: T, reason: str) -> Decision[T]:
@@ -558,9 +577,9 @@ def make_plan(
     assert issubclass(method, Method), "only methods that are trained have a plan"
     settings = methods.settings_of(method, config)
     noise = _choose_noise(found, config, getattr(settings, "noise_model", "auto"))
-    features = choose_features(config, method, found.dims, found.images)
+    features = choose_features(config, method, found.dims, found.images, time=found.time)
     channels = choose_channels(
-        config, method, features.value, found.dims, found.channels, found.shared_structure, trained=trained
+        config, method, features.value, found.channels, found.shared_structure, time=found.time, trained=trained
     )
     start = _choose_start(found, config, method, noise.value, channels.value, features.value, trained is not None)
     stops = _choose_early_stopping(config, method, noise.value)
@@ -576,7 +595,7 @@ def make_plan(
         scale=scale,
         channels=channels,
         features=features,
-        time=_because(0, "there is no film") if time is None else time,
+        time=_because(0, NO_FILM) if time is None else time,
         start=start,
         budget=_choose_budget(found, config, start.value, channels.value),
         learning_rate=_choose_learning_rate(found, config, start.value),
@@ -593,27 +612,48 @@ def make_plan(
     )
 
 
-def choose_time(images: Sequence[Image], config: Config) -> tuple[Decision[int], tuple[float, ...]]:
-    """How many frames around it a frame of a film is denoised with, and the best linear weights of them."""
-    if config.time == 0:
-        return _because(0, ASKED), ()
+def choose_time(images: Sequence[Image], config: Config) -> Decision[int]:
+    """How many frames before and after it a frame of a film is denoised with."""
     if not all(map(is_film, images)):
-        return _because(0, "there is no film"), ()
+        return _because(0, NO_FILM)
+    longest = max(image.shape[image.axes.index("T")] for image in images)
+    frames = min(film.FRAMES, longest - 1)
+    if config.time != "auto":
+        return _because(min(config.time, frames), ASKED)
+    able = methods.candidates(config)[0]
+    if config.method != "auto" and not issubclass(able, Sure | Projected):
+        return _because(0, f"{able.name} is used as it was published")
+    crops = read_normalized_crops(images)
+    apart, within = _noise_of_frames(crops)
+    if apart < SHARED_NOISE * within:
+        return _because(0, "frames share their noise, as after interpolation: together they tell no more than alone")
+    left = film.measure(crops, min(apart, within), frames).share
+    if left > USELESS_TIME:
+        return _because(0, f"other frames tell little of a frame: with them, {left:.0%} of its error is left")
+    return _because(frames, f"with the frames around it, {left:.0%} of a frame's error is left")
+
+
+def measure_films(images: Sequence[Image], frames: int) -> list[film.Statistics]:
+    """What a network that looks at so many frames is told of films: of all channels together, then of each."""
+    crops = read_normalized_crops(images)
+    channels = range(crops[0].shape[1])
+    parts = [crops] if len(channels) == 1 else [[crop[:, [channel]] for crop in crops] for channel in channels]
+    together = [] if len(channels) == 1 else [film.measure(crops, min(_noise_of_frames(crops)), frames)]
+    return together + [film.measure(part, min(_noise_of_frames(part)), frames) for part in parts]
+
+
+def read_normalized_crops(images: Sequence[Image]) -> list[Tensor]:
+    """Crops of films, (1, C, T, Y, X), with the mean 0 and the variance 1."""
     crops = read_crops(images)
     scale = Normalization.measure(crops)
-    films = [torch.from_numpy(scale.apply(fill_invalid(crop)[0])) for crop in crops]
-    longest = max(film.shape[2] for film in films)
-    frames = min(MOST_FRAMES if config.time == "auto" else config.time, longest - 1)
-    scales = scales_of(frames)
-    apart = [float((film[:, :, 1:] - film[:, :, :-1]).square().mean()) / 2 for film in films]
-    levels = [noise_level(film[:, :, film.shape[2] // 2].numpy()).sigma for film in films]
-    variance = min(float(np.mean(apart)), float(np.mean(np.square(levels))))
-    weights, left = best_linear_weights(films, variance, scales)
-    if config.time != "auto":
-        return _because(frames, ASKED), tuple(weights.tolist())
-    if left > USELESS_TIME:
-        return _because(0, f"other frames tell little of a frame: with them, {left:.0%} of the error is left"), ()
-    return _because(frames, f"with other frames, {left:.0%} of a frame's error is left"), tuple(weights.tolist())
+    return [torch.from_numpy(scale.apply(fill_invalid(crop)[0])) for crop in crops]
+
+
+def _noise_of_frames(crops: Sequence[Tensor]) -> tuple[float, float]:
+    """Variance of the noise, by what differs from frame to frame and by what differs from pixel to pixel."""
+    apart = [float((one[:, :, 1:] - one[:, :, :-1]).square().mean()) / 2 for one in crops]
+    within = [np.square(noise_level(one[:, :, one.shape[2] // 2].numpy()).sigma).mean() for one in crops]
+    return float(np.mean(apart)), float(np.mean(within))
 
 
 def _choose_scale(found: Fingerprint, config: Config) -> Decision[Literal["linear", "stabilized"]]:
@@ -673,7 +713,7 @@ def _why_not_sure(found: Fingerprint, scale: str) -> str | None:
         if any(noise.a):
             return "pixels share noise that grows with the brightness"
         return "pixels share noise that is stronger in some images" if found.noise_varies else None
-    return "volumes were measured to be better without a noise model" if found.dims == 3 else None
+    return "volumes were measured to be better without a noise model" if found.dims == 3 and not found.time else None
 
 
 def _choose_noise(found: Fingerprint, config: Config, model: str) -> Decision[NoiseModel]:
@@ -748,12 +788,14 @@ def _normalization(config: Config) -> Decision[Literal["dataset", "image"]]:
     return _because("dataset", "images of one set keep their relative brightness")
 
 
-def choose_features(config: Config, method: type[Algorithm], dims: int, images: int) -> Decision[int]:
+def choose_features(config: Config, method: type[Algorithm], dims: int, images: int, *, time: int = 0) -> Decision[int]:
     """How wide the network is."""
     if config.features is not None:
         return _because(config.features, ASKED)
     if not issubclass(method, Sure | Projected) or config.from_scratch:
         return _because(FEATURES, "a narrow network learns faster from random weights")
+    if time:
+        return _because(FEATURES, "the pretrained network for films has so many")
     if dims == 3:
         return _because(FEATURES, "a narrow network learns a volume faster")
     if images > 1:
@@ -765,10 +807,10 @@ def choose_channels(
     config: Config,
     method: type[Algorithm],
     features: int,
-    dims: int,
     count: int,
     shared: Sequence[float],
     *,
+    time: int = 0,
     trained: Channels | None = None,
 ) -> Decision[Channels]:
     """Whether one network takes all channels; `shared` is how much structure each has in common with another."""
@@ -781,6 +823,8 @@ def choose_channels(
     if not issubclass(method, Sure | Projected):
         return _because("joint", f"{method.name} is trained as it was published")
     alone, together = (pretrained.exists(number, features, config.levels, config.block) for number in (1, count))
+    if time:
+        return _because("separate", "there is a pretrained network for films of one channel")
     if not alone or config.from_scratch:
         return _because("joint", "from scratch, one network for all learns more in the same time")
     if not together and config.minutes == 0:
@@ -810,6 +854,10 @@ def _choose_start(
     if issubclass(method, Projected) and noise.kind in ("impulse", "unknown"):
         return _because("scratch", f"the pretrained networks have not seen {noise.kind} noise")
     count = found.channels if channels == "joint" else 1
+    if found.time:
+        if count > 1 or not pretrained.exists_for_films(features, config.levels, config.block):
+            return _because("scratch", "there is no pretrained network of this size for such films")
+        return _because("pretrained", "it has seen noise of this kind in other films")
     if not pretrained.exists(count, features, config.levels, config.block):
         what = f"images with {count} channel{'s' * (count > 1)}"
         return _because("scratch", f"there is no pretrained network of this size for {what}")

@@ -117,7 +117,11 @@ def evenly_spread(
 
 
 def read_boxes(
-    images: Sequence[Image], limit: int, *, on_unreadable: Callable[[InputError], None] | None = None
+    images: Sequence[Image],
+    limit: int,
+    *,
+    box: Sequence[int] | None = None,
+    on_unreadable: Callable[[InputError], None] | None = None,
 ) -> list[NDArray[Any]]:
     """Read images or, of more than `limit` values in all, evenly spread boxes with about as many.
 
@@ -129,6 +133,8 @@ def read_boxes(
         What to read.
     limit : int
         About how many values to read at most.
+    box : sequence of int, optional
+        Largest box, in pixels along [Z,] Y, X; by default that of `BOX`.
     on_unreadable : callable, optional
         Given the error of each image whose pixels cannot be read, which is then left out. Without it, or if all are
         like that, the error is raised.
@@ -141,20 +147,20 @@ def read_boxes(
     share = limit / sum(prod(image.shape) for image in images)
     every = [ax.samples(image.data, image.axes) for image in images]
     shapes = [(len(samples), *samples[0].size) for samples in every]
-    largest = {len(box) + 1: (1, *box) for box in BOX.values()}
+    largest = {len(one) + 1: (1, *one) for one in (BOX.values() if box is None else [box])}
     parts: list[tuple[int, list[tuple[int, tuple[slice, ...]]]]]
     if share >= 1:
         parts = [(number, [(sample, ()) for sample in range(len(samples))]) for number, samples in enumerate(every)]
     else:
         spread = groupby(evenly_spread(shapes, share, largest), key=itemgetter(0))
-        parts = [(number, [(box[0].start, box[1:]) for _, box in chosen]) for number, chosen in spread]
+        parts = [(number, [(cuts[0].start, cuts[1:]) for _, cuts in chosen]) for number, chosen in spread]
     boxes: list[NDArray[Any]] = []
     failed: InputError | None = None
     for number, chosen in parts:
         try:
             pixels = [every[number][sample].read(*region) for sample, region in chosen]
-            for box in pixels:
-                check_range(box)
+            for part in pixels:
+                check_range(part)
         except MemoryError as error:  # a part cannot be smaller than a chunk of its file
             name = images[number].name
             raise InputError(
@@ -167,7 +173,7 @@ def read_boxes(
             failed = error
             continue
         if share < 1:  # a view of a box would keep the whole image in memory
-            pixels = [box if box.base is None else box.copy() for box in pixels]
+            pixels = [part if part.base is None else part.copy() for part in pixels]
             if len(images) > 1:
                 images[number].forget()
         boxes += pixels

@@ -12,6 +12,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from noise2same.data.film import Frames
 from noise2same.data.normalize import Normalization, fill_invalid
 from noise2same.data.patches import Patches
 from noise2same.data.sampling import read_boxes
@@ -100,6 +101,7 @@ def read_training_data(
     targets: list[Image] | None = None,
     *,
     normalization: Literal["dataset", "image"] = "dataset",
+    box: Sequence[int] | None = None,
     on_unreadable: Callable[[InputError], None] | None = None,
 ) -> TrainingData:
     """Read, fill in, measure and normalize the training images and, by the same statistics, their targets.
@@ -110,10 +112,12 @@ def read_training_data(
         Opened images, and what to predict from each.
     normalization : {"dataset", "image"}
         By the statistics of all images together, or of each image by itself.
+    box : sequence of int, optional
+        As for `read_boxes`.
     on_unreadable : callable, optional
         As for `read_boxes`; not with targets, which each image needs.
     """
-    raw = read_boxes(images, MAX_VALUES, on_unreadable=on_unreadable if targets is None else None)
+    raw = read_boxes(images, MAX_VALUES, box=box, on_unreadable=on_unreadable if targets is None else None)
     filled, finite = _finite(raw)
     if not any(ok.any() for ok in finite):
         raise InputError(f"{images[0].name} has no finite pixel: there is nothing to learn from; use another image.")
@@ -121,11 +125,14 @@ def read_training_data(
         raise InputError(f"{images[0].name} is constant: there is nothing to learn from; use another image.")
     wanted = None
     if targets is not None:
-        wanted, known = _finite(read_boxes(targets, MAX_VALUES))
+        wanted, known = _finite(read_boxes(targets, MAX_VALUES, box=box))
         finite = [ok & also for ok, also in zip(finite, known, strict=True)]
     bad = sum(int((~ok).sum()) for ok in finite)
     if bad:
-        warnings.warn(f"{bad} NaN or infinite pixels are left out of training.", stacklevel=4)
+        kinds = "NaN or infinite pixels"
+        if any(isinstance(image.data, Frames) for image in images):
+            kinds = "pixels of frames without a picture, NaN or infinite"
+        warnings.warn(f"{bad} {kinds} are left out of training.", stacklevel=4)
     pooled = Normalization.measure(raw)
     scales = [pooled] * len(raw) if normalization == "dataset" else [Normalization.measure([box]) for box in raw]
     mean, std = (tuple(np.mean([getattr(scale, name) for scale in scales], axis=0)) for name in ("mean", "std"))

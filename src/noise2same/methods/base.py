@@ -16,7 +16,7 @@ from noise2same.config import Config
 from noise2same.data.normalize import Normalization
 from noise2same.data.patches import Batch
 from noise2same.errors import InputError
-from noise2same.networks.film import Film
+from noise2same.networks import film
 from noise2same.networks.separate import Separate
 from noise2same.networks.unet import UNet
 from noise2same.noise.model import NoiseModel
@@ -39,8 +39,8 @@ class DataProfile:
     """The ends of the range of the data."""
     normalization: Normalization = field(default_factory=lambda: Normalization((0.0,), (1.0,)))
     """What the images were normalized with."""
-    scales: int = 0
-    """Means over frames on either side that a network for films sees; 0 for images that are no films."""
+    frames: int = 0
+    """Frames on either side that a network for films looks at; 0 for images that are no films."""
 
     def channel(self, number: int) -> DataProfile:
         """What is known of one channel."""
@@ -132,14 +132,14 @@ class Method(Algorithm):
         """Untrained network for these settings and images; what its forward returns is the denoised image."""
         return self.unet(block=self.architecture.block)
 
-    def unet(self, **options: Any) -> UNet | Film:
+    def unet(self, **options: Any) -> UNet | film.Film:
         """U-Net of the given size for these images; `options` are those of `UNet`."""
         size, profile = self.architecture, self.profile
         options |= {"features": size.features, "levels": size.levels}
-        if profile.scales == 0:
+        if profile.frames == 0:
             return UNet(profile.dims, profile.channels, **options)
-        seen = profile.channels * (2 * profile.scales + 3)
-        return Film(UNet(2, seen, outputs=profile.channels, **options), profile.scales)
+        seen = profile.channels * film.INPUTS
+        return film.Film(UNet(2, seen, outputs=profile.channels, **options), profile.frames)
 
     def __call__(self, network: nn.Module, batch: Batch, generator: torch.Generator) -> dict[str, Tensor]:
         """Loss terms of one batch by name; their sum is the loss."""

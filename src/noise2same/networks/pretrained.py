@@ -20,6 +20,8 @@ NAMES = {1: "grey", 3: "colour"}
 """Of the pretrained networks, by their number of channels."""
 WIDTHS = (32, 16)
 """Feature maps at the finest level; there is a file for each name and width."""
+FILM_WIDTH = 16
+"""The same of the network for films."""
 LEVELS = 3
 """Of the pretrained U-Nets, which have plain blocks."""
 
@@ -28,6 +30,11 @@ def exists(channels: int, features: int, levels: int, block: str) -> bool:
     """Whether there are weights for a U-Net of this size; one that is several times as wide takes them too."""
     fits = any(features % width == 0 for width in WIDTHS)
     return channels in NAMES and block == "plain" and levels == LEVELS and fits
+
+
+def exists_for_films(features: int, levels: int, block: str) -> bool:
+    """Whether there are weights for a network of this size for films with one channel."""
+    return features % FILM_WIDTH == 0 and block == "plain" and levels == LEVELS
 
 
 def load_pretrained(network: nn.Module) -> bool:
@@ -45,16 +52,21 @@ def load_pretrained(network: nn.Module) -> bool:
     if isinstance(network, Separate):
         return all([load_pretrained(one) for one in network.networks])
     if isinstance(network, Film):
-        return load_pretrained(network.unet)
+        unet = network.unet
+        return exists_for_films(unet.features, len(unet.encoder), "plain") and load_weights(
+            unet, _read("film", "unet.")
+        )
     if not isinstance(network, UNet) or network.outputs not in NAMES:
         return False
     width = next((width for width in WIDTHS if network.features % width == 0), None)
-    if width is None:
-        return False
-    name = f"{NAMES[network.outputs]}{width}.safetensors"
-    with as_file(files("noise2same") / "networks" / "weights" / name) as path:
+    return width is not None and load_weights(network, _read(f"{NAMES[network.outputs]}{width}"))
+
+
+def _read(name: str, within: str = "") -> dict[str, Tensor]:
+    """The weights in a file of ours whose names begin with `within`, which is taken off."""
+    with as_file(files("noise2same") / "networks" / "weights" / f"{name}.safetensors") as path:
         _, weights = read_model(path)
-    return load_weights(network, weights)
+    return {key.removeprefix(within): value for key, value in weights.items() if key.startswith(within)}
 
 
 def load_weights(network: UNet, weights: dict[str, Tensor]) -> bool:

@@ -22,6 +22,7 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from noise2same.data import axes as ax
+from noise2same.data.film import Frames
 from noise2same.data.normalize import Normalization, fill_invalid, to_dtype
 from noise2same.data.padding import reflect_to
 from noise2same.device import is_out_of_memory
@@ -257,7 +258,19 @@ class Prediction:
 
     def _write(self, part: Part, pixels: NDArray[Any]) -> None:
         places = dict(zip(sample_axes(self.axes), (slice(*ends) for ends in part.place), strict=True))
+        if isinstance(self.data, Frames):
+            self._put_back(pixels, part, places)
         ax.Sample(self.out, self.axes, places).write(pixels, *part.where)
+
+    def _put_back(self, pixels: NDArray[Any], part: Part, places: Mapping[str, slice]) -> None:
+        """Put the lost frames of a film into the pixels of a part, as they are."""
+        time, *plane = part.where
+        source = ax.Sample(self.data.film, self.axes, places)
+        for frame in self.data.lost:
+            if time.start <= frame < time.stop:
+                own = source.read(slice(frame, frame + 1), *plane)
+                here = slice(frame - time.start, frame - time.start + 1)
+                _pass_through(pixels[:, :, here], own, np.zeros(own.shape, bool))
 
 
 class Summary:
