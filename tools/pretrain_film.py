@@ -110,6 +110,11 @@ def scene(images: Tensor, at: Tensor, generator: torch.Generator) -> Tensor:
         turned = torch.rot90(images[number, 0].float(), turns)
         return turned.flip(1) if chance(0.5) else turned
 
+    taken_back = torch.zeros(len(at))  # how far single frames are still off, after motion was taken back
+    if chance(0.7):
+        taken_back = 0.25 * torch.randn(len(at), generator=generator)
+    near = (at != 0) & (at.abs() <= 2)
+
     def path(speed: float) -> Tensor:
         angle = 2 * math.pi * torch.rand(1, generator=generator)
         steady = at[:, None] * torch.stack([angle.sin(), angle.cos()], 1) * speed
@@ -117,7 +122,8 @@ def scene(images: Tensor, at: Tensor, generator: torch.Generator) -> Tensor:
             period = between(8, 100, (1,), generator)
             steady = torch.sin(2 * math.pi * at[:, None] / period) * period / 6 * steady.sign() * speed
         shaken = torch.randn((len(at), 2), generator=generator) * (0.5 * speed if chance(0.3) else 0.0)
-        return steady + shaken
+        whole = steady + shaken
+        return torch.where(near[:, None], taken_back[:, None], whole) if taken_back.any() else whole
 
     still = chance(0.55)
     speed = 0.0 if still else float(between(0.05, 6, (1,), generator))
@@ -188,7 +194,7 @@ def sample(images: Tensor, generator: torch.Generator) -> tuple[Tensor, Tensor, 
     elsewhere = elsewhere if float(torch.rand(1, generator=generator)) < 0.5 else 0.0
     noise = torch.diag(1 / count.flatten().double()) * variance / BIN**2
     weights, _ = best_linear_weights(products + elsewhere + noise, variance / BIN**2)
-    seen = inputs(around - mean, weights.float())[0, :, 0, 0]
+    seen = inputs(around - mean, weights.float(), torch.tensor(variance))[0, :, 0, 0]
     spreads = (seen.square().mean((1, 2)) + elsewhere).sqrt().clamp(min=0.2)
     spreads = spreads * between(0.8, 1.25, (1,), generator)
     seen, wanted = seen / spreads[:, None, None], (clean - mean) / spreads[MIDDLE]
@@ -236,6 +242,7 @@ def main() -> None:
     parser.add_argument("--features", type=int, default=16, help="feature maps at the finest level")
     parser.add_argument("--batch", type=int, default=8, help="patches per step")
     parser.add_argument("--rate", type=float, default=1e-3, help="learning rate at its highest")
+    parser.add_argument("--begin", type=Path, help="model to begin with; by default the network for pictures")
     parser.add_argument("--seed", type=int, default=0)
     given = parser.parse_args()
     torch.set_num_threads(1)
@@ -245,9 +252,11 @@ def main() -> None:
     model.axes, model.channels, model.normalization = "TYX", 1, Normalization((0.0,), (1.0,))
     network = model.new_network()
     assert isinstance(network, Film)
-    network.unet.load_state_dict(
-        with_more_inputs(read_model(OUT / f"grey{given.features}.safetensors")[1], network.unet.state_dict())
-    )
+    if given.begin is None:
+        grey = read_model(OUT / f"grey{given.features}.safetensors")[1]
+        network.unet.load_state_dict(with_more_inputs(grey, network.unet.state_dict()))
+    else:
+        network.load_state_dict(read_model(given.begin)[1])
     average = deepcopy(network).requires_grad_(False).eval()
     network.eval()  # batch norm has its statistics
     optimizer = torch.optim.Adam(network.parameters(), lr=given.rate, fused=True)

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import numpy as np
+import pytest
 import torch
+from scipy import ndimage
 from skimage import data
 
 from noise2same.networks.film import INPUTS, SCALES, Film, measure, neighbors
+from noise2same.networks.motion import displacements, moved_back
 from noise2same.networks.pretrained import load_pretrained
 from noise2same.networks.unet import UNet
 
@@ -62,6 +65,23 @@ def test_a_still_scene_is_averaged_and_unrelated_frames_are_not():
 def test_the_linear_estimate_spreads_less_than_a_noisy_frame():
     found = measured(0.2 * PICTURE.expand(32, -1, -1))
     assert found.spreads[SCALES + 1] < 0.6 * found.spreads[SCALES]
+
+
+@pytest.mark.parametrize("by", [(3.0, -5.0), (-1.4, 0.6)])
+def test_motion_is_found_and_taken_back(by):
+    shifted = torch.from_numpy(ndimage.shift(PICTURE.numpy(), by, order=3, mode="nearest"))
+    noise = 0.1 * torch.randn((2, *PICTURE.shape), generator=torch.Generator().manual_seed(0))
+    frame, other = PICTURE[None] + noise[:1], shifted[None] + noise[1:]
+    found = displacements(frame, other)
+    middle = found[0, :, 2:-2, 2:-2].flatten(1).median(1).values
+    np.testing.assert_allclose(middle, by, atol=0.4)
+    errors = [float((one[0] - PICTURE)[16:-16, 16:-16].square().mean()) for one in (other, moved_back(other, found))]
+    assert errors[1] < 0.3 * errors[0]
+
+
+def test_noise_does_not_move():
+    noise = torch.randn((2, 50, 128, 128), generator=torch.Generator().manual_seed(0))
+    assert (displacements(*noise) != 0).any(1).float().mean() < 0.01
 
 
 def test_frames_that_are_all_equal_have_weights():

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from noise2same.data import axes as ax
 from noise2same.io import Image, Sliceable
 
-CROPS, SIDE, FRAMES = 4, 48, 512
+CROPS, SIDE, FRAMES = 4, 64, 256
 """Crops of a film that are measured, their side in pixels, and their frames at most."""
 LOOKED_AT = 64
 """Frames, and side of their middle in pixels, that are read at once to find lost frames."""

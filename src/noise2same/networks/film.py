@@ -9,6 +9,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
+from noise2same.networks import motion
 from noise2same.networks.unet import UNet
 
 SCALES = 7
@@ -33,12 +34,18 @@ class Statistics:
         Of the means around a frame, in order of time, whose sum is the best linear estimate of the frame.
     spreads : tuple of float
         Standard deviation of each of the `INPUTS`.
+    variance : float
+        Of the noise.
+    moves : bool
+        Whether the frames next to a frame are to be taken to where their contents are in it.
     share : float
         Mean squared error of that estimate, as a share of the one of the best multiple of the frame alone.
     """
 
     weights: tuple[float, ...]
     spreads: tuple[float, ...]
+    variance: float
+    moves: bool
     share: float
 
 
@@ -49,6 +56,9 @@ class Film(nn.Module):
     seen through few channels, and what changes fast is still seen frame by frame. In the middle is the best linear
     estimate of the frame from all of them, which has much less noise: a network that has learned from pictures takes
     that for its picture. Each of these is divided by its own spread, and the result multiplied by that of the middle.
+
+    Where a place is brighter or darker than it was, as it flashes or something moves away, the frames of that time have
+    less weight in the estimate. In scenes that move, the frames next to a frame are moved back first.
 
     Parameters
     ----------
@@ -68,6 +78,8 @@ class Film(nn.Module):
 
     weights: Tensor
     spreads: Tensor
+    variance: Tensor
+    moves: Tensor
 
     def __init__(self, unet: UNet, frames: int) -> None:
         super().__init__()
@@ -75,16 +87,19 @@ class Film(nn.Module):
         self.channels = unet.outputs
         self.register_buffer("weights", functional.one_hot(torch.tensor(SCALES), 2 * SCALES + 1).float())
         self.register_buffer("spreads", torch.ones(INPUTS))
+        self.register_buffer("variance", torch.ones(()))
+        self.register_buffer("moves", torch.zeros(()))
 
     @property
     def multiple(self) -> tuple[int, ...]:
         """Stride along T, Y, X."""
-        return (1, *self.unet.multiple)
+        return (1, *((motion.STRIDE,) * 2 if self.moves else self.unet.multiple))
 
     @property
     def reach(self) -> tuple[int, ...]:
         """Frames and pixels, to either side, that an output pixel may depend on."""
-        return (self.frames, *self.unet.reach)
+        beyond = motion.REACH if self.moves else 0
+        return (self.frames, *(pixels + COMPARED + beyond for pixels in self.unet.reach))
 
     @property
     def values_per_pixel(self) -> int:
@@ -111,7 +126,10 @@ class Film(nn.Module):
 
     def _frames(self, x: Tensor, frames: slice) -> Tensor:
         """Some frames of a film, denoised."""
-        seen = inputs(neighbors(x, self.frames, frames), self.weights) / self.spreads[:, None, None, None, None]
+        around = neighbors(x, self.frames, frames)
+        if self.moves:
+            around = taken_back(around)
+        seen = inputs(around, self.weights, self.variance) / self.spreads[:, None, None, None, None]
         size, count = len(x), seen.shape[3]
         y: Tensor = self.unet(seen.permute(0, 3, 1, 2, 4, 5).flatten(0, 1).flatten(1, 2))
         return y.unflatten(0, (size, count)).transpose(1, 2) * self.spreads[MIDDLE]
@@ -123,6 +141,8 @@ def tell(network: nn.Module, found: Sequence[Statistics]) -> None:
     for film, one in zip(films, found[1:] if len(films) > 1 else found[:1], strict=True):
         film.weights.copy_(torch.tensor(one.weights))
         film.spreads.copy_(torch.tensor(one.spreads))
+        film.variance.fill_(one.variance)
+        film.moves.fill_(one.moves)
 
 
 def neighbors(x: Tensor, limit: int, frames: slice = slice(None)) -> Tensor:
@@ -166,12 +186,60 @@ def neighbors(x: Tensor, limit: int, frames: slice = slice(None)) -> Tensor:
 
 WINDOWS = [(1, 1), *((2**scale // 2 + 1, 2**scale) for scale in range(1, SCALES))]
 """First and last frame of each mean, counted from the frame."""
+COUNTS = torch.tensor([float(far - near + 1) for near, far in [*reversed(WINDOWS), (0, 0), *WINDOWS]])
+"""Frames of each mean around a frame, in order of time."""
+SINGLES = (SCALES - 2, SCALES - 1, SCALES + 1, SCALES + 2)
+"""Which of them are single frames, but for the frame itself."""
 
 
-def inputs(around: Tensor, weights: Tensor) -> Tensor:
-    """What the network sees, (B, INPUTS, C, T, Y, X): the `neighbors`, with their linear estimate in the middle."""
-    best = torch.einsum("bn...,n->b...", around[:, :-1], weights.to(around)).unsqueeze(1)
+def taken_back(around: Tensor) -> Tensor:
+    """The `neighbors`, of which those that are single frames are taken to where their contents are in the frame."""
+    moved = around.clone()
+    for one in SINGLES:
+        frames, others = (_padded(around[:, at], motion.STRIDE) for at in (SCALES, one))
+        back = motion.moved_back(others, motion.displacements(frames, others))
+        moved[:, one] = _cropped(back, around[:, one])
+    return moved
+
+
+def _padded(x: Tensor, multiple: int) -> Tensor:
+    """(B, C, T, Y, X) as (N, Y, X), whose sides are multiples of a number."""
+    height, width = x.shape[-2:]
+    flat = x.reshape(-1, 1, height, width)
+    return functional.pad(flat, (0, -width % multiple, 0, -height % multiple), mode="replicate")[:, 0]
+
+
+def _cropped(flat: Tensor, like: Tensor) -> Tensor:
+    """The inverse of `_padded`."""
+    height, width = like.shape[-2:]
+    return flat[:, :height, :width].reshape(like.shape)
+
+
+def inputs(around: Tensor, weights: Tensor, variance: Tensor) -> Tensor:
+    """What the network sees, (B, INPUTS, C, T, Y, X): the `neighbors`, with an estimate of the frame in the middle.
+
+    That is their weighted mean. A mean over frames that differs from the frame, over `COMPARED` pixels to either side,
+    by more than the noise explains has a smaller weight: as if the difference were more noise.
+    """
+    means = around[:, :-1]
+    best = (means * locally(means, weights.to(means), variance)).sum(1, keepdim=True)
     return torch.cat([around[:, :MIDDLE], best, around[:, -1:], around[:, MIDDLE:-1]], 1)
+
+
+def locally(means: Tensor, weights: Tensor, variance: Tensor) -> Tensor:
+    """Weights of the means around a frame at each pixel, whose sum is 1."""
+    small = functional.avg_pool2d(_padded((means - means[:, [SCALES]]).flatten(1, 2), 2), 2)
+    wide = functional.avg_pool2d(functional.pad(small[:, None], (1,) * 4, mode="replicate"), 3, stride=1)[:, 0]
+    differ = wide.reshape(*means.shape[:4], *wide.shape[-2:]).square()
+    counts = COUNTS.to(means)[:, None, None, None, None]
+    explained = UNEXPECTED * variance * (1 + 1 / counts) / COMPARED**2
+    usual = variance / BIN**2 / counts
+    trust = usual / (usual + (differ - explained).clamp(min=0))
+    trust[:, SCALES] = 1
+    local = weights[:, None, None, None, None] * trust
+    local = local / local.sum(1, keepdim=True)
+    large = functional.interpolate(local.flatten(0, 3)[:, None], scale_factor=2)[:, 0]
+    return _cropped(large, means)
 
 
 def measure(films: Sequence[Tensor], variance: float, limit: int) -> Statistics:
@@ -190,19 +258,27 @@ def measure(films: Sequence[Tensor], variance: float, limit: int) -> Statistics:
     limit : int
         Frames to look at on either side, at most.
     """
-    products, count = torch.zeros(2 * SCALES + 1, 2 * SCALES + 1, dtype=torch.float64), 0
-    squares = torch.zeros(INPUTS, dtype=torch.float64)
+    variance = max(variance, LEAST_SPREAD**2)
     every = [neighbors(film, limit) for film in films]
+    moved = [
+        motion.displacements(*(_padded(around[:, at], motion.STRIDE) for at in (SCALES, SCALES + 1)))
+        for around in every
+    ]
+    moves = sum(float((one != 0).any(1).float().mean()) for one in moved) / len(moved) > MOVING
+    if moves:
+        every = [taken_back(around) for around in every]
+    products, count = torch.zeros(2 * SCALES + 1, 2 * SCALES + 1, dtype=torch.float64), 0
     for around in every:
-        coarse = functional.avg_pool2d(around[:, :-1].flatten(0, 3), BIN).unflatten(0, around[:, :-1].shape[:4])
+        means = around[:, :-1]
+        coarse = functional.avg_pool2d(means.flatten(0, 3)[:, None], BIN).reshape(*means.shape[:4], -1)
         coarse = coarse.transpose(0, 1).flatten(1).double()
         products += coarse @ coarse.T
         count += coarse.shape[1]
     weights, share = best_linear_weights(products / max(count, 1), variance / BIN**2)
-    for around in every:
-        squares += inputs(around, weights.float()).double().square().mean((0, 2, 3, 4, 5)) / len(every)
-    spreads = squares.sqrt().clamp(min=LEAST_SPREAD)
-    return Statistics(tuple(weights.tolist()), tuple(spreads.tolist()), share)
+    told = (weights.float(), torch.tensor(variance))
+    squares = torch.stack([inputs(around, *told).double().square().mean((0, 2, 3, 4, 5)) for around in every])
+    spreads = squares.mean(0).sqrt().clamp(min=LEAST_SPREAD)
+    return Statistics(tuple(weights.tolist()), tuple(spreads.tolist()), variance, moves, share)
 
 
 def best_linear_weights(products: Tensor, variance: float | Tensor) -> tuple[Tensor, float]:
@@ -218,7 +294,7 @@ def best_linear_weights(products: Tensor, variance: float | Tensor) -> tuple[Ten
     Returns
     -------
     weights : Tensor, (2 SCALES + 1,)
-        Their sum is 1, so that what does not change keeps its brightness.
+        None is negative, and their sum is 1, so that what does not change keeps its brightness.
     share : float
         Mean squared error, as a share of that with the best weight of the frame alone.
     """
@@ -228,14 +304,23 @@ def best_linear_weights(products: Tensor, variance: float | Tensor) -> tuple[Ten
     weights = torch.linalg.solve(products + ridge, signal)
     left = (power - weights @ signal).clamp(min=0)
     share = float(left / (power * variance / (power + variance)).clamp(min=1e-12))
-    return weights / weights.sum().clamp(min=LEAST_SUM), share
+    weights = weights.clamp(min=0)
+    weights[SCALES] = weights[SCALES].clamp(min=LEAST_WEIGHT)
+    return weights / weights.sum(), share
 
 
 BIN = 4
 """Side in pixels of the means whose covariance is measured. On calcium-like films of −13 and −20 dB, 4 was better than
 1 by 0.2 and 0.0 dB of the pretrained network's output, and than 8 by 0.3 and 0.1 dB."""
-LEAST_SUM = 0.1
-"""Of the weights, before they are divided by it."""
+COMPARED = 6
+"""Side in pixels of the means by which a frame is compared with others."""
+UNEXPECTED = 20.0
+"""Times the noise's own mean square, beyond which a difference counts. On calcium-like films of −13, −20 and −26 dB, 12
+was better than 20 by 0.07, −0.04 and −0.21 dB; a flash of one frame keeps its brightness with either."""
+MOVING = 0.02
+"""Share of the tiles that have moved, from which on all are looked at."""
+LEAST_WEIGHT = 1e-3
+"""Of the frame itself."""
 LEAST_SPREAD = 1e-3
 """Of what the network sees: films without any contrast have none."""
 RIDGE = 1e-6
