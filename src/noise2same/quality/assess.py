@@ -15,7 +15,8 @@ from noise2same import io, markup
 from noise2same.data import axes as ax
 from noise2same.errors import InputError
 from noise2same.noise.diagnose import Diagnosis, diagnose
-from noise2same.quality.checks import CLOSER, TRAIN, WORDS, Verdict, judge
+from noise2same.quality.checks import CLOSER, TRAIN, WORDS, Verdict, judge, judge_film
+from noise2same.quality.film import FilmPart, is_film, read_part
 from noise2same.quality.risk import PROBED_PIXELS, Response
 
 CROP = {"Z": 32, "Y": 2048, "X": 2048}
@@ -83,6 +84,8 @@ class Assessment:
     """Names and colors of the channels in the file."""
     input_share: tuple[float, ...] = ()
     """Share of the noisy input, for each channel, that was blended into the result."""
+    film: FilmPart | None = None
+    """Consecutive frames, if there are several and the whole result is known."""
 
     def _repr_html_(self) -> str:
         source = markup.table(self.source.items())
@@ -155,13 +158,17 @@ def assess(
     }
     verdicts = [_judge(*pair, axes, options) for pair in zip(before, after, strict=True)]
     worst = max(range(len(frames)), key=lambda number: _badness(verdicts[number]))
+    film = None if clean is None or not is_film(noisy) else read_part(noisy, clean)
+    verdict = _name_frame(verdicts[worst], frames, frames[worst])
+    if film is not None:
+        verdict = judge_film(verdict, film, diagnosis, options["names"])
     source = {"image": noisy.name, "shape": " × ".join(map(str, noisy.shape)), "axes": noisy.axes}
     return Assessment(
         noisy=before[worst],
         clean=after[worst],
         axes=axes,
         diagnosis=diagnosis,
-        verdict=_name_share(_name_frame(verdicts[worst], frames, frames[worst]), input_share or (), channels),
+        verdict=_name_share(verdict, input_share or (), channels),
         sizes=dict(zip(noisy.axes, noisy.shape, strict=True)),
         source=source | ({"frame": str(frames[worst])} if len(frames) > 1 else {}),
         frames={str(frame): verdict.word for frame, verdict in zip(frames, verdicts, strict=True)},
@@ -169,6 +176,7 @@ def assess(
         region=region,
         channels=channels,
         input_share=tuple(input_share or ()),
+        film=film,
     )
 
 
