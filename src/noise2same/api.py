@@ -12,6 +12,7 @@ from noise2same.data.training_data import read_training_data
 from noise2same.denoiser import Denoiser, Device
 from noise2same.errors import InputError
 from noise2same.io import Input
+from noise2same.noise.frames import read_runs
 from noise2same.plan import Plan, fingerprint, make_plan
 
 if TYPE_CHECKING:
@@ -43,7 +44,8 @@ def plan(
     """
     config = Config.of(**options)
     opened, targets = Denoiser(config).open_to_train(images, axes, target)
-    found, *_ = fingerprint(read_training_data(opened, targets, normalization=config.normalization), config)
+    data = read_training_data(opened, targets, normalization=config.normalization)
+    found, *_ = fingerprint(data, config, read_runs(opened))
     return make_plan(found, config)
 
 

@@ -37,6 +37,7 @@ from noise2same.model_file import Header, read_model, write_model
 from noise2same.networks.pretrained import load_pretrained
 from noise2same.networks.separate import Separate
 from noise2same.noise.diagnose import Diagnosis, diagnose
+from noise2same.noise.frames import read_runs
 from noise2same.plan import (
     FEATURES,
     FEATURES_PICTURE,
@@ -328,7 +329,7 @@ class Denoiser:
             self.config = self.config.model_copy(update={"features": features})  # it keeps its network
         how = self.config.normalization if plan is None else plan.normalization.value
         data = read_training_data(images, targets, normalization=how, on_unreadable=on_unreadable)
-        found, strengths, self.diagnosis = fingerprint(data, self.config)
+        found, strengths, self.diagnosis = fingerprint(data, self.config, read_runs(images))
         plan = make_plan(found, self.config, trained=trained) if plan is None else plan
         plan.check_fits(found, trained)
         self.plan = plan
@@ -352,7 +353,9 @@ class Denoiser:
     def diagnose_again(self, images: list[io.Image]) -> None:
         """Diagnose the noise of the images that it was trained on, as `fit` did; a file does not keep that."""
         how = self.config.normalization if self.plan is None else self.plan.normalization.value
-        _, _, self.diagnosis = fingerprint(read_training_data(images, normalization=how), self.config)
+        _, _, self.diagnosis = fingerprint(
+            read_training_data(images, normalization=how), self.config, read_runs(images)
+        )
 
     def _previewing(self, on_step: OnStep | None) -> OnStep | None:
         """A listener whose `state.preview(image)` denoises an image with the network as it is."""
@@ -658,7 +661,7 @@ class Denoiser:
         if self.network is None or not (self.config.blend if self.plan is None else self.plan.blend.value):
             return Tuned(self, where, diagnosis)
         boxes = read_boxes([image], DIAGNOSED_VALUES)
-        diagnosis = diagnose(boxes) if diagnosis is None else diagnosis
+        diagnosis = diagnose(boxes, read_runs([image])) if diagnosis is None else diagnosis
         noise = diagnosis.noise
         if self.plan is not None and self.plan.noise_is_given:
             noise = self.plan.noise.value

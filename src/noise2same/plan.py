@@ -16,6 +16,7 @@ from types import ModuleType
 from typing import Any, Generic, Literal, TypeVar
 
 import numpy as np
+from numpy.typing import NDArray
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 from noise2same import markup, methods
@@ -436,9 +437,14 @@ def architecture_of(config: Config, features: int) -> Architecture:
 # Measuring
 
 
-def fingerprint(data: TrainingData, config: Config) -> tuple[Fingerprint, tuple[float, ...] | None, Diagnosis]:
-    """Measure what a plan rests on, the strength of the noise in each image where it differs, and the diagnosis."""
-    diagnosis, correlated = majority_diagnosis(data.raw)
+def fingerprint(
+    data: TrainingData, config: Config, film: Sequence[NDArray[Any]] = ()
+) -> tuple[Fingerprint, tuple[float, ...] | None, Diagnosis]:
+    """Measure what a plan rests on, the strength of the noise in each image where it differs, and the diagnosis.
+
+    `film` is consecutive frames of the images, where they are films, as `noise.frames.read_runs` reads them.
+    """
+    diagnosis, correlated = majority_diagnosis(data.raw, film)
     noise = diagnosis.noise if diagnosis.sigma > 0 else _level_alone(data)
     noise = replace(noise, mean=data.scale.mean, std=data.scale.std)  # of all pixels, not of those diagnosed
     given = config.sigma is not None or config.gain is not None

@@ -15,6 +15,7 @@ from noise2same import io, markup
 from noise2same.data import axes as ax
 from noise2same.errors import InputError
 from noise2same.noise.diagnose import Diagnosis, diagnose
+from noise2same.noise.frames import read_runs
 from noise2same.quality.checks import CLOSER, TRAIN, WORDS, Verdict, judge, judge_film
 from noise2same.quality.film import FilmPart, is_film, read_part
 from noise2same.quality.risk import PROBED_PIXELS, Response
@@ -147,7 +148,7 @@ def assess(
     after = [_result(noisy, clean, denoiser, frame, region, tta) for frame in frames]
     axes = _axes_of(before[0], noisy.axes)
     if diagnosis is None:
-        diagnosis = diagnose([ax.to_network(crop, axes) for crop in before])
+        diagnosis = diagnose([ax.to_network(crop, axes) for crop in before], read_runs([noisy]))
     channels = io.channels(noisy)
     options: dict[str, Any] = {
         "diagnosis": diagnosis,
