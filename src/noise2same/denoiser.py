@@ -39,6 +39,7 @@ from noise2same.networks.film import tell
 from noise2same.networks.pretrained import load_pretrained
 from noise2same.networks.separate import Separate
 from noise2same.noise.diagnose import Diagnosis, diagnose
+from noise2same.noise.frames import read_runs
 from noise2same.plan import (
     FEATURES,
     FEATURES_PICTURE,
@@ -334,12 +335,13 @@ class Denoiser:
             self.config = self.config.model_copy(update=kept)  # it keeps its network
         time = choose_time(images, self.config) if plan is None else plan.time
         films = measure_films(images, time.value) if time.value else None
+        runs = read_runs(images)
         if time.value:
             images, targets = film.along_times(images), film.along_times(targets)
         how = self.config.normalization if plan is None else plan.normalization.value
         box = film.BOX if time.value else None
         data = read_training_data(images, targets, normalization=how, box=box, on_unreadable=on_unreadable)
-        found, strengths, self.diagnosis = fingerprint(data, self.config, time=time.value)
+        found, strengths, self.diagnosis = fingerprint(data, self.config, runs, time=time.value)
         plan = make_plan(found, self.config, trained=trained, time=time) if plan is None else plan
         plan.check_fits(found, trained)
         self.plan = plan
@@ -367,7 +369,8 @@ class Denoiser:
         """Diagnose the noise of the images that it was trained on, as `fit` did; a file does not keep that."""
         how = self.config.normalization if self.plan is None else self.plan.normalization.value
         seen = list(map(self.seen_as, images))
-        _, _, self.diagnosis = fingerprint(read_training_data(seen, normalization=how), self.config, time=self.frames)
+        data = read_training_data(seen, normalization=how, box=film.BOX if self.frames else None)
+        _, _, self.diagnosis = fingerprint(data, self.config, read_runs(images), time=self.frames)
 
     def _previewing(self, on_step: OnStep | None) -> OnStep | None:
         """A listener whose `state.preview(image)` denoises an image with the network as it is."""
@@ -689,7 +692,7 @@ class Denoiser:
         if self.network is None or not (self.config.blend if self.plan is None else self.plan.blend.value):
             return Tuned(self, where, diagnosis)
         boxes = read_boxes([self.seen_as(image)], DIAGNOSED_VALUES)
-        diagnosis = diagnose(boxes) if diagnosis is None else diagnosis
+        diagnosis = diagnose(boxes, read_runs([image])) if diagnosis is None else diagnosis
         noise = diagnosis.noise
         if self.plan is not None and self.plan.noise_is_given:
             noise = self.plan.noise.value

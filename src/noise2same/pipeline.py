@@ -495,14 +495,17 @@ def _what_is_kept(job: Job, done: int, keep: Path | None, *, resumable: bool) ->
 
 def assess(noisy: io.Image, done: Denoised, tta: bool | None = None) -> Assessment:
     """Judge a result by the denoiser that made it; `tta` is as it was made with."""
+    from noise2same.data.film import is_film
     from noise2same.quality import assess as quality
+    from noise2same.quality.film import read_part
 
     tuned = done.tuned
     seen = tuned.denoiser.seen_as(noisy)
     clean = io.read(done.result, noisy.axes) if isinstance(done.result, Path) else io.wrap(done.result, noisy.axes)
     used = tuned.denoiser.uses_tta(noisy) if tta is None else tta
-    result = tuned.denoiser.seen_as(clean)
-    return quality.assess(seen, result, tuned, diagnosis=tuned.diagnosis, tta=used, input_share=done.input_share)
+    options: dict[str, Any] = {"diagnosis": tuned.diagnosis, "tta": used, "input_share": done.input_share}
+    film = read_part(noisy, clean) if is_film(noisy) else None
+    return quality.assess(seen, tuned.denoiser.seen_as(clean), tuned, film=film, **options)
 
 
 def report(path: Path, assessment: Assessment, denoiser: Denoiser | None, truth: io.Image | None = None) -> Path:

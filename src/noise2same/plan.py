@@ -17,6 +17,7 @@ from typing import Any, Generic, Literal, TypeVar
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from pydantic import BaseModel, ConfigDict, ValidationError
 from torch import Tensor
 
@@ -35,6 +36,7 @@ from noise2same.methods.projected import Projected
 from noise2same.methods.sure import Sure
 from noise2same.networks import film, pretrained
 from noise2same.noise.diagnose import Diagnosis
+from noise2same.noise.frames import along_time
 from noise2same.noise.level import HUGE, brightness_range, noise_level
 from noise2same.noise.model import NoiseModel
 from noise2same.noise.survey import majority_diagnosis, strength_per_image
@@ -466,10 +468,22 @@ def architecture_of(config: Config, features: int) -> Architecture:
 
 
 def fingerprint(
-    data: TrainingData, config: Config, *, time: int = 0
+    data: TrainingData, config: Config, runs: Sequence[NDArray[Any]] = (), *, time: int = 0
 ) -> tuple[Fingerprint, tuple[float, ...] | None, Diagnosis]:
-    """Measure what a plan rests on, the strength of the noise in each image where it differs, and the diagnosis."""
-    diagnosis, correlated = majority_diagnosis(data.raw)
+    """Measure what a plan rests on, the strength of the noise in each image where it differs, and the diagnosis.
+
+    Parameters
+    ----------
+    data : TrainingData
+        The images.
+    config : Config
+        What the user asks for.
+    runs : sequence of ndarray
+        Consecutive frames of the images, where they are films, as `noise.frames.read_runs` reads them.
+    time : int
+        Frames before and after each frame that films are denoised with.
+    """
+    diagnosis, correlated = majority_diagnosis(data.raw, runs)
     noise = diagnosis.noise if diagnosis.sigma > 0 else _level_alone(data)
     noise = replace(noise, mean=data.scale.mean, std=data.scale.std)  # of all pixels, not of those diagnosed
     given = config.sigma is not None or config.gain is not None
@@ -616,6 +630,8 @@ def choose_time(images: Sequence[Image], config: Config) -> Decision[int]:
     """How many frames before and after it a frame of a film is denoised with."""
     if not all(map(is_film, images)):
         return _because(0, NO_FILM)
+    if any({"S", "Z"} <= set(image.axes) for image in images):
+        return _because(0, "there are several volumes in time")
     longest = max(image.shape[image.axes.index("T")] for image in images)
     frames = min(film.FRAMES, longest - 1)
     if config.time != "auto":
@@ -625,7 +641,7 @@ def choose_time(images: Sequence[Image], config: Config) -> Decision[int]:
         return _because(0, f"{able.name} is used as it was published")
     crops = read_normalized_crops(images)
     apart, within = _noise_of_frames(crops)
-    if apart < SHARED_NOISE * within:
+    if apart < SHARED_NOISE * within or any(along_time([crop[0, 0].numpy()]) for crop in crops):
         return _because(0, "frames share their noise, as after interpolation: together they tell no more than alone")
     left = film.measure(crops, min(apart, within), frames).share
     if left > USELESS_TIME:

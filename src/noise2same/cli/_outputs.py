@@ -50,6 +50,22 @@ def plan_reports(
     return [report]
 
 
+def plan_preview(preview: Path | None, files: Sequence[Path], written: Sequence[Path]) -> Path | None:
+    """Where the preview of a film goes, in place of neither an input nor what else is written."""
+    if preview is None:
+        return None
+    from noise2same.quality.preview import check_preview
+
+    preview = preview.expanduser()
+    if len(files) > 1:
+        raise InputError(f"--preview {preview} is for one film, but there are {len(files)} inputs: name one of them.")
+    check_preview(preview)
+    io.check_apart(preview, files)
+    io.check_apart(preview, written, "output")
+    io.check_place(preview)
+    return preview
+
+
 def check_distinct(outputs: Sequence[Path]) -> None:
     """Raise InputError if two results would go to the same file."""
     twice = [path for path, count in Counter(outputs).items() if count > 1]

@@ -53,6 +53,10 @@ def denoise(
         bool, typer.Option("--verdict/--no-verdict", help="Judge each result, which takes about a quarter longer.")
     ] = True,
     report: Report = None,
+    preview: Annotated[
+        Path | None,
+        typer.Option(help="Film to write, before and after side by side: .mp4, .webp or .gif; for one film."),
+    ] = None,
     *,
     training: TrainingOptions,
     run: RunOptions,
@@ -68,12 +72,13 @@ def denoise(
         if given is not None and not verdict:
             raise InputError(f"{option} the verdict, which --no-verdict leaves out: leave out one of them.")
     from noise2same import io, pipeline
-    from noise2same.cli._outputs import made_folder, plan_outputs, plan_reports
+    from noise2same.cli._outputs import made_folder, plan_outputs, plan_preview, plan_reports
 
     console.quiet = batch.quiet
     files = io.find(inputs)
     outputs = plan_outputs(inputs, files, output.expanduser())
     reports = plan_reports(report, files, files, outputs)
+    preview = plan_preview(preview, files, [*outputs, *filter(None, reports)])
     denoiser, plan = _denoiser(model, training, run)
     learns = denoiser.network is None and denoiser.method.trained and denoiser.config.minutes != 0
     keep = outputs[0].with_name(f"{io.stem(outputs[0])}.unfinished.safetensors") if learns else None
@@ -83,12 +88,19 @@ def denoise(
         options: dict[str, Any] = {"axes": axes, "dtype": dtype, "tta": tta, "strength": strength, "verdict": verdict}
         options |= {"workers": cluster.workers, "scheduler": cluster.scheduler}
         job = pipeline.check(files, outputs, reports, denoiser=denoiser, strict=batch.strict, **options)
+        if preview is not None:
+            from noise2same.quality.preview import check_preview, write_preview
+
+            check_preview(preview, job.open(job.items[0], denoiser))
         warn_of_leftovers(outputs)
         shown = Shown(outputs != [output.expanduser()], bar, batch, as_json=as_json)
         listener = pipeline.Listener(say=tell, on_block=bar, on_result=shown)
         options = {"plan": plan, "resume": run.resume, "log": run.log, "device": run.device}
         options |= {"progress": not batch.quiet, "keep": keep, "journal": outputs[0].parent if shown.several else None}
         results = pipeline.run(job, denoiser, listener=listener, **options)
+        if preview is not None:
+            film = job.open(job.items[0], denoiser)
+            tell(write_preview(preview, film, io.read(outputs[0], film.axes)))
     if as_json and not shown.several:
         written = [str(result.item.output) for result in results]
         figures = [result.figures() for result in results]

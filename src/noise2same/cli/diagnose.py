@@ -51,11 +51,13 @@ def _diagnose_files(files: list[Path], axes: str | None) -> Diagnosis:
     from noise2same import io
     from noise2same.data.sampling import read_boxes
     from noise2same.noise.diagnose import diagnose
+    from noise2same.noise.frames import read_runs
 
-    boxes = read_boxes(io.open_images(list(files), axes), MAX_VALUES)
+    images = io.open_images(list(files), axes)
+    boxes = read_boxes(images, MAX_VALUES)
     if len({(box.ndim, box.shape[1]) for box in boxes}) > 1:
         raise InputError("The images differ in dimensions or channels: diagnose them one by one.")
-    return diagnose(boxes)
+    return diagnose(boxes, read_runs(images))
 
 
 def _show(diagnosis: Diagnosis) -> None:

@@ -17,6 +17,9 @@ if TYPE_CHECKING:
     from noise2same.quality.checks import Verdict
 
 Scores = dict[str, float]
+FORMATS = dict.fromkeys(("psnr", "psnr_affine", "psnr_minmax", "spatial_snr", "temporal_snr", "stsnr"), "{:.2f} dB")
+FORMATS |= {"ssim": "{:.4f}", "kept_amplitude": "{:.1%}", "onset_delay": "{:+.2f} frames"}
+"""Of the scores against the truth, in the order of neither table."""
 
 
 def evaluate(
@@ -37,7 +40,7 @@ def evaluate(
     data_range: Annotated[float | None, typer.Option("--range", help="Of the truth, for PSNR; 255 for 8 bit.")] = None,
     as_json: Json = False,
 ) -> None:
-    """Compare a denoised image with the clean one: PSNR (plain, affine-fit, min-max) and SSIM.
+    """Compare a denoised image with the clean one: PSNR (plain, affine-fit, min-max) and SSIM; of a film also in time.
 
     Without a clean image, --noisy tells whether to trust the denoised one. --invariance MODEL measures how much the
     model's output at a pixel depends on the noisy value there: D(f), equation 5 of the paper.
@@ -66,25 +69,42 @@ def compare(prediction: str, truth: str, axes: str | None, data_range: float | N
     import numpy as np
 
     from noise2same import io
+    from noise2same.data.film import is_film
     from noise2same.quality import metrics
+    from noise2same.quality.film_metrics import evaluate_film
 
     predictions = io.find([prediction])
     rows: dict[str, Scores] = {}
+    films: dict[str, Scores] = {}
     references = io.pair(predictions, io.find([truth]), "truth")
     for label, ours, reference in zip(_labels(predictions), predictions, references, strict=True):
         known, found = io.read(reference, axes), io.read(ours, axes)
+        both: dict[str, Any] = {
+            "prediction": np.asarray(found.data),
+            "truth": np.asarray(known.data),
+            "axes": known.axes,
+        }
         try:
-            rows[label] = metrics.evaluate(
-                prediction=np.asarray(found.data), truth=np.asarray(known.data), data_range=data_range, axes=known.axes
-            )
+            rows[label] = metrics.evaluate(**both, data_range=data_range)
+            if is_film(known):
+                films[label] = evaluate_film(**both)
         except InputError as error:
             raise InputError(f"{ours} against {reference}: {error}") from None
-    mean = {name: float(np.mean([row[name] for row in rows.values()])) for name in next(iter(rows.values()))}
 
     def cells(row: Scores) -> list[str]:
-        return [f"{value:.2f} dB" if "psnr" in name else f"{value:.4f}" for name, value in row.items()]
+        return [FORMATS[name].format(value) for name, value in row.items()]
 
-    _show_scores(rows, mean, mean, cells, as_json)
+    if as_json:
+        every = {label: row | films.get(label, {}) for label, row in rows.items()}
+        print_json({"mean": _mean(rows) | (_mean(films) if films else {}), "images": every})
+        return
+    for part in filter(None, (rows, films)):
+        _show_scores(part, _mean(part), [name.replace("_", " ") for name in _mean(part)], cells, as_json)
+
+
+def _mean(rows: dict[str, Scores]) -> Scores:
+    """Mean of each score over images."""
+    return {name: sum(row[name] for row in rows.values()) / len(rows) for name in next(iter(rows.values()))}
 
 
 def judge(

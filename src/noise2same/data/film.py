@@ -22,13 +22,13 @@ BOX = (512, 64, 64)
 
 def is_film(image: Image) -> bool:
     """Whether an image has several frames in order of time."""
-    return "T" in image.axes and image.shape[image.axes.index("T")] > 1 and not {"S", "Z"} <= set(image.axes)
+    return "T" in image.axes and image.shape[image.axes.index("T")] > 1
 
 
 def along_time(image: Image) -> Image:
     """An image whose depth is time: T becomes Z, and each slice of a volume in time a film of its own (S).
 
-    A picture becomes a film of one frame. Frames that show nothing are NaN (`Frames`).
+    It has not both S and Z. A picture becomes a film of one frame. Frames that show nothing are NaN (`Frames`).
     """
     axes = image.axes.replace("Z", "S").replace("T", "Z")
     if "T" not in image.axes:

@@ -29,6 +29,7 @@ def paragraph(diagnosis: Diagnosis) -> str:
         strength(diagnosis),
         growth(diagnosis),
         "" if diagnosis.correlated else "It is independent from pixel to pixel.",
+        "It was measured by the changes from frame to frame." if diagnosis.from_frames else "",
         diagnosis.advice,
         f"Confidence: {diagnosis.confidence:.2f} of 1.",
     ]

@@ -12,7 +12,8 @@ from noise2same import markup
 from noise2same.data.sampling import evenly_spread
 from noise2same.noise.correlation import correlation, thinned
 from noise2same.noise.defects import examine
-from noise2same.noise.level import Levels, fit, has_huge_range, measure
+from noise2same.noise.frames import along_time, measure_changes
+from noise2same.noise.level import Levels, Line, fit, has_huge_range, measure
 from noise2same.noise.model import PARAMETRIC, NoiseModel
 
 CONFIDENT = 0.5
@@ -39,6 +40,9 @@ FEW, MANY = 2.0, 3.5
 """Blocks without texture, as multiples of those that are kept in any case.
 
 Up to the first, the level may be texture's, and pixels that are alike too; from the second on, the noise is known."""
+
+MOVED = 1.01
+"""Variance by changes between frames over that of frames, from which on something moves; both are within 1 %."""
 
 ADVICE = {
     "gaussian": "This is the simplest case for a denoiser.",
@@ -98,6 +102,10 @@ class Diagnosis:
     """Whether the noise is equally strong in dark and bright places, and its level is sure."""
     certain: float = 1.0
     """Share of the noise's variance that is noise for certain; the rest may be fine structure of the image."""
+    from_frames: bool = False
+    """Whether the level is that of the differences of frames that follow each other, which texture does not change."""
+    along_time: tuple[float, ...] = ()
+    """Autocorrelation of the noise from frame to frame, at the lags 1, 2, ..., as far as frames share it."""
 
     def _repr_html_(self) -> str:
         from noise2same.noise.describe import paragraph
@@ -136,10 +144,10 @@ class Diagnosis:
             }
         found = [pooled | one if one["sigma"] > 0 else pooled for one in self.channels] or [pooled]
         a, b, mean, std, certain = (tuple(one[name] for one in found) for name in ("a", "b", "mean", "std", "certain"))
-        return NoiseModel(a, b, mean, std, self.shared(), self.kind, self.confidence, certain)
+        return NoiseModel(a, b, mean, std, self.shared(), self.kind, self.confidence, certain, self.along_time)
 
 
-def diagnose(slabs: Sequence[NDArray]) -> Diagnosis:
+def diagnose(slabs: Sequence[NDArray], film: Sequence[NDArray] = ()) -> Diagnosis:
     """Diagnose the noise of images, or of slabs of them, that were taken alike.
 
     Parameters
@@ -147,13 +155,16 @@ def diagnose(slabs: Sequence[NDArray]) -> Diagnosis:
     slabs : sequence of ndarray, each (1, C, [Z,] Y, X)
         In the images' own units; NaN and infinite pixels do not count. Of more than about a million pixels, as many in
         evenly spread boxes are looked at.
+    film : sequence of ndarray, each (C, T, Y, X), optional
+        Consecutive frames of the same images, as `frames.read_runs` reads them: where most of them stays the same, they
+        tell the level better than any single frame, and whether frames share noise.
     """
     axes = "ZYX"[-(slabs[0].ndim - 2) :] if slabs else "YX"
     boxes = _boxes([slab for slab in slabs if min(slab.shape[-2:]) >= SMALLEST])
     if not boxes:
         few = f"With fewer than {SMALLEST} pixels a side, noise cannot be told from signal."
         return replace(_unknown(axes, few), channels=())
-    found = [_of_channel([box[c] for box in boxes], axes) for c in range(len(boxes[0]))]
+    found = [_of_channel([box[c] for box in boxes], axes, [run[c] for run in film]) for c in range(len(boxes[0]))]
     noisy = [one for one in found if one.sigma > 0] or found
     return replace(
         _combined(noisy) if len(noisy) > 1 else noisy[0],
@@ -179,8 +190,8 @@ def _statistics(boxes: list[NDArray]) -> dict[str, float]:
     return {"mean": float(known.mean()), "std": float(known.std())} if known.size else {"mean": 0.0, "std": 1.0}
 
 
-def _of_channel(boxes: list[NDArray], axes: str) -> Diagnosis:
-    """Diagnose parts of one channel, each (Z, Y, X)."""
+def _of_channel(boxes: list[NDArray], axes: str, film: list[NDArray]) -> Diagnosis:
+    """Diagnose parts of one channel, each (Z, Y, X), with runs of frames of it, each (T, Y, X)."""
     finite = [box for box in boxes if np.isfinite(box).mean() > 0.5]
     if not finite:
         return _unknown(axes, "Most pixels are NaN or infinite, so nothing can be said about the noise.")
@@ -195,6 +206,10 @@ def _of_channel(boxes: list[NDArray], axes: str) -> Diagnosis:
     if correlated:
         levels = measure([part for box in finite for part in thinned(box, found.extent)]) or levels
         line = fit(levels)
+    shared = along_time(film)
+    changes = None if shared else _of_changes(film, found.extent, pixels, line)
+    if changes is not None:
+        levels, line = changes, fit(changes)
     variance = float(line.at(pixels.mean()))
     if variance == 0:
         return _unknown(axes, "The images have no noise that could be measured.")
@@ -235,11 +250,28 @@ def _of_channel(boxes: list[NDArray], axes: str) -> Diagnosis:
         extent=found.extent,
         confidence=confidence,
         evidence=evidence,
-        advice=_advice(kind, found.extent, confidence),
+        advice=_advice(kind, found.extent, confidence) + _advice_on_frames(shared),
         levels=tuple(zip(levels.brightness.tolist(), levels.variance.tolist(), strict=True)),
         steady=_steady(kind, evidence),
         certain=certain,
+        from_frames=changes is not None,
+        along_time=shared,
     )
+
+
+def _of_changes(film: list[NDArray], extent: dict[str, int], pixels: NDArray, line: Line) -> Levels | None:
+    """Levels by the changes from frame to frame; None where too much moves, or the range of brightness is huge.
+
+    What moves can only add to their variance: they are not better if they have more of it than `line`, that of frames.
+    """
+    if has_huge_range(pixels, float(line.at(np.median(pixels))) ** 0.5):
+        return None
+    inside = {axis: extent.get(axis, 0) for axis in "YX"}
+    levels = measure_changes([part for run in film for part in thinned(run, inside)])
+    if levels is None or not levels.variance.any() or levels.blocks.sum() < MANY * levels.fewest.sum():
+        return None
+    middle = pixels.mean()
+    return levels if fit(levels).at(middle) <= MOVED * line.at(middle) else None
 
 
 def _certain(levels: Levels, textured: float) -> float:
@@ -298,12 +330,22 @@ def _advice(kind: str, extent: dict[str, int], confidence: float) -> str:
     return ADVICE[kind] + (UNSURE if kind in PARAMETRIC and confidence < CONFIDENT else "")
 
 
+def _advice_on_frames(shared: tuple[float, ...]) -> str:
+    if not shared:
+        return ""
+    return (
+        f" Frames share noise with those up to {len(shared)} before and after, as in films that were interpolated,"
+        " averaged or compressed: if you can, use the film as it was recorded."
+    )
+
+
 def _combined(channels: list[Diagnosis]) -> Diagnosis:
     """One diagnosis for several channels: means, the most common kind, and the least confidence."""
     kinds = [one.kind for one in channels]
     kind = max(kinds, key=kinds.count)
     extent = {axis: max(one.extent[axis] for one in channels) for axis in channels[0].extent}
     confidence = min(one.confidence for one in channels)
+    shared = max((one.along_time for one in channels), key=len)
     return replace(
         channels[0],
         kind=kind,
@@ -316,10 +358,12 @@ def _combined(channels: list[Diagnosis]) -> Diagnosis:
         extent=extent,
         confidence=confidence,
         evidence={name: float(np.mean([one.evidence[name] for one in channels])) for name in channels[0].evidence},
-        advice=_advice(kind, extent, confidence),
+        advice=_advice(kind, extent, confidence) + _advice_on_frames(shared),
         levels=tuple(point for one in channels for point in one.levels),
         steady=all(one.steady for one in channels),
         certain=float(np.mean([one.certain for one in channels])),
+        from_frames=all(one.from_frames for one in channels),
+        along_time=shared,
     )
 
 

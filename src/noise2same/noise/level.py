@@ -23,6 +23,9 @@ STRIDE = 4
 TEXTURE = 6
 NOISE = 10
 LEVELS = 8
+SUMS = np.add.outer(np.arange(BLOCK), np.arange(BLOCK))
+COARSE, FINE = (SUMS > 0) & (SUMS <= TEXTURE), SUMS >= NOISE
+"""Frequencies of texture and of noise."""
 FLATTEST = 0.02
 FEWEST = 12
 EMPTY = 1.2
@@ -35,8 +38,8 @@ HUGE = 10.0
 """Range of brightness (`brightness_range`) from which on the noise of the brightest places is looked for as well.
 
 Star fields and bright beads have 28 to 53; ordinary photographs, fluorescence and volumes 0.8 to 5.3, 190 images."""
-MIDDLE = (7, 9)
-"""Sums of the two frequencies by which blocks in a huge range are chosen: between those of stars and of noise."""
+BETWEEN = (SUMS > TEXTURE) & (SUMS < NOISE)
+"""Frequencies by which blocks in a huge range are chosen: between those of stars and of noise."""
 MAX_PLANES = 64
 MAX_BLOCKS = 2**14
 MAX_PIXELS = 2**20
@@ -160,24 +163,36 @@ def measure(volumes: Sequence[NDArray[np.generic]]) -> Levels | None:
     """
     planes = [plane for volume in volumes for plane in _spread(volume)]
     stride = max(STRIDE, round((sum(plane.size for plane in planes) / MAX_BLOCKS) ** 0.5))
-    cut = [_cut(plane, stride) for plane in planes if min(plane.shape) >= BLOCK]
-    blocks = np.concatenate(cut) if cut else np.zeros((0, BLOCK, BLOCK))
-    blocks, squares = _frequencies(blocks)
+    cut = [cut_blocks(plane, stride) for plane in planes if min(plane.shape) >= BLOCK]
+    blocks, known, fit = usable(np.concatenate(cut) if cut else np.zeros((0, BLOCK, BLOCK)))
+    blocks = blocks[fit]
     if len(blocks) == 0:
         return None
-    sums = np.add.outer(np.arange(BLOCK), np.arange(BLOCK))
-    brightness = blocks.mean(axis=(1, 2))
-    texture = squares[:, (sums > 0) & (sums <= TEXTURE)].mean(axis=1)
-    variance = squares[:, sums >= NOISE].mean(axis=1)
-    levels = np.array_split(np.argsort(brightness), np.clip(len(blocks) // (2 * FEWEST), 1, LEVELS))
-    flat = [_flattest(level, texture, variance) for level in levels]
-    found = _levels(flat, brightness, variance, texture, [_fewest(level) for level in levels])
+    squares = squared_frequencies(blocks, known[fit])
+    brightness, variance = blocks.mean(axis=(1, 2)), squares[:, FINE].mean(axis=1)
+    found = by_brightness(brightness, squares)
     if not has_huge_range(blocks, float(np.median(variance)) ** 0.5):
         return found
-    middle = squares[:, (sums >= MIDDLE[0]) & (sums <= MIDDLE[1])].mean(axis=1)
+    middle = squares[:, BETWEEN].mean(axis=1)
     octaves = _brightest(brightness, middle)
     bright = _levels(octaves, brightness, variance, middle, [len(octave) for octave in octaves])
     return Levels(*map(np.concatenate, zip(found, bright, strict=True)))
+
+
+def by_brightness(brightness: Array, squares: Array) -> Levels:
+    """The flattest blocks at some levels of brightness.
+
+    Parameters
+    ----------
+    brightness : ndarray, (blocks,)
+        Mean intensity of each.
+    squares : ndarray, (blocks, 8, 8)
+        Squares of its frequencies.
+    """
+    texture, variance = (squares[:, band].mean(axis=1) for band in (COARSE, FINE))
+    levels = np.array_split(np.argsort(brightness), np.clip(len(brightness) // (2 * FEWEST), 1, LEVELS))
+    flat = [_flattest(level, texture, variance) for level in levels]
+    return _levels(flat, brightness, variance, texture, [_fewest(level) for level in levels])
 
 
 def has_huge_range(pixels: NDArray[Any], sigma: float) -> bool:
@@ -199,25 +214,28 @@ def _spread(volume: NDArray[np.generic]) -> list[NDArray[np.generic]]:
     return [volume[z] for z in np.linspace(0, len(volume) - 1, min(len(volume), MAX_PLANES)).round().astype(int)]
 
 
-def _cut(plane: NDArray[np.generic], stride: int) -> Array:
+def cut_blocks(plane: NDArray[np.generic], stride: int) -> Array:
     """Array (Y, X) -> blocks of it at distances of `stride`, (blocks, 8, 8)."""
     return sliding_window_view(plane, (BLOCK, BLOCK))[::stride, ::stride].reshape(-1, BLOCK, BLOCK).astype(np.float64)
 
 
-def _frequencies(blocks: Array) -> tuple[Array, Array]:
-    """The usable ones of the blocks, (blocks, 8, 8), with NaN filled, and the squares of their frequencies."""
+def usable(blocks: Array) -> tuple[Array, Array, NDArray[np.bool_]]:
+    """Blocks, (blocks, 8, 8), with NaN filled by their mean, how many pixels are known, and which can be measured."""
     finite = np.isfinite(blocks)
     known = finite.sum(axis=(1, 2))
     blocks = np.where(finite, blocks, 0.0)
     mean = blocks.sum(axis=(1, 2)) / np.maximum(known, 1)
     blocks = np.where(finite, blocks, mean[:, None, None])
     constant = (np.diff(np.diff(blocks, axis=1), axis=2) == 0).mean(axis=(1, 2)) > 0.5
-    usable = ~constant & (known >= BLOCK**2 - 4)
-    whole = usable & (sum((blocks == end).mean(axis=(1, 2)) for end in cuts(blocks[usable])) <= 0.02)
-    usable = whole if whole.sum() > 0.2 * usable.sum() else usable
-    blocks, known = blocks[usable], known[usable]
-    squares = dctn(blocks, axes=(1, 2), norm="ortho", overwrite_x=False) ** 2
-    return blocks, squares * (BLOCK**2 / known)[:, None, None]
+    fit = ~constant & (known >= BLOCK**2 - 4)
+    whole = fit & (sum((blocks == end).mean(axis=(1, 2)) for end in cuts(blocks[fit])) <= 0.02)
+    return blocks, known, whole if whole.sum() > 0.2 * fit.sum() else fit
+
+
+def squared_frequencies(blocks: Array, known: Array) -> Array:
+    """Squares of the frequencies of blocks, (blocks, 8, 8), as if none of their pixels were filled."""
+    squares: Array = dctn(blocks, axes=(1, 2), norm="ortho", overwrite_x=False) ** 2
+    return squares * (BLOCK**2 / known)[:, None, None]
 
 
 def cuts(values: Array) -> list[float]:

@@ -47,6 +47,9 @@ class NoiseModel:
         From 0 to 1: how sure kind and level are.
     certain : tuple of float
         Share of the variance in each channel that is noise for certain; the rest may be fine structure of the image.
+    along_time : tuple of float
+        Autocorrelation of the noise from one frame of a film to others, at the lags 1, 2, ... as far as frames share
+        noise; empty if they do not, or there is no film.
 
     Examples
     --------
@@ -65,6 +68,7 @@ class NoiseModel:
     kind: str = "unknown"
     confidence: float = 0.0
     certain: tuple[float, ...] = (1.0,)
+    along_time: tuple[float, ...] = ()
 
     @classmethod
     def gaussian(cls, *sigma: float) -> NoiseModel:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -21,7 +22,7 @@ LEAST_STRENGTH = 1e-2
 """Share of the usual variance that an image without measurable noise is given: losses divide by it. Not measured."""
 
 
-def majority_diagnosis(images: list[NDArray[Any]]) -> tuple[Diagnosis, bool]:
+def majority_diagnosis(images: list[NDArray[Any]], film: Sequence[NDArray[Any]] = ()) -> tuple[Diagnosis, bool]:
     """Diagnosis of all images together or, if pixels share noise in a few of them only, of the others.
 
     A few are enough to be found in all together. But to mask neighbors along with each pixel, as they need, costs the
@@ -31,6 +32,8 @@ def majority_diagnosis(images: list[NDArray[Any]]) -> tuple[Diagnosis, bool]:
     ----------
     images : list of ndarray, each (1, C, [Z,] Y, X)
         In their own units.
+    film : sequence of ndarray, optional
+        Consecutive frames of them, as for `diagnose`.
 
     Returns
     -------
@@ -39,12 +42,12 @@ def majority_diagnosis(images: list[NDArray[Any]]) -> tuple[Diagnosis, bool]:
     bool
         Whether pixels share noise in any of the images.
     """
-    overall = diagnose(images)
+    overall = diagnose(images, film)
     if not overall.correlated or not _tell_by_themselves(images):
         return overall, overall.correlated
     some = _subsample(images)
     independent = [image for image in some if not diagnose([image]).correlated]
-    return diagnose(independent) if 2 * len(independent) > len(some) else overall, True
+    return diagnose(independent, film) if 2 * len(independent) > len(some) else overall, True
 
 
 def strength_per_image(

@@ -13,9 +13,12 @@ from numpy.typing import NDArray
 
 from noise2same import io, markup
 from noise2same.data import axes as ax
+from noise2same.data.film import is_film
 from noise2same.errors import InputError
 from noise2same.noise.diagnose import Diagnosis, diagnose
-from noise2same.quality.checks import CLOSER, TRAIN, WORDS, Verdict, judge
+from noise2same.noise.frames import read_runs
+from noise2same.quality.checks import CLOSER, TRAIN, WORDS, Verdict, judge, judge_film
+from noise2same.quality.film import FilmPart, read_part
 from noise2same.quality.risk import PROBED_PIXELS, Response
 
 CROP = {"Z": 32, "Y": 2048, "X": 2048}
@@ -83,6 +86,8 @@ class Assessment:
     """Names and colors of the channels in the file."""
     input_share: tuple[float, ...] = ()
     """Share of the noisy input, for each channel, that was blended into the result."""
+    film: FilmPart | None = None
+    """Consecutive frames, if there are several and the whole result is known."""
 
     def _repr_html_(self) -> str:
         source = markup.table(self.source.items())
@@ -111,6 +116,7 @@ def assess(
     diagnosis: Diagnosis | None = None,
     tta: bool | None = None,
     input_share: Sequence[float] | None = None,
+    film: FilmPart | None = None,
 ) -> Assessment:
     """Judge a denoised image without a clean one; with the denoiser that made it, its error is estimated too.
 
@@ -132,6 +138,9 @@ def assess(
         Whether the result was made with test-time augmentation; None if it is not known.
     input_share : sequence of float, optional
         Share of the noisy input, 0 to 1 for each channel, that was blended into the result for safety.
+    film : FilmPart, optional
+        Consecutive frames, where time is the depth of `noisy`, as in films that are denoised along time; by default
+        those of a film.
 
     Returns
     -------
@@ -144,7 +153,7 @@ def assess(
     after = [_result(noisy, clean, denoiser, frame, region, tta) for frame in frames]
     axes = _axes_of(before[0], noisy.axes)
     if diagnosis is None:
-        diagnosis = diagnose([ax.to_network(crop, axes) for crop in before])
+        diagnosis = diagnose([ax.to_network(crop, axes) for crop in before], read_runs([noisy]))
     channels = io.channels(noisy)
     options: dict[str, Any] = {
         "diagnosis": diagnosis,
@@ -155,13 +164,18 @@ def assess(
     }
     verdicts = [_judge(*pair, axes, options) for pair in zip(before, after, strict=True)]
     worst = max(range(len(frames)), key=lambda number: _badness(verdicts[number]))
+    if film is None and clean is not None and is_film(noisy):
+        film = read_part(noisy, clean)
+    verdict = _name_frame(verdicts[worst], frames, frames[worst])
+    if film is not None:
+        verdict = judge_film(verdict, film, diagnosis, options["names"])
     source = {"image": noisy.name, "shape": " × ".join(map(str, noisy.shape)), "axes": noisy.axes}
     return Assessment(
         noisy=before[worst],
         clean=after[worst],
         axes=axes,
         diagnosis=diagnosis,
-        verdict=_name_share(_name_frame(verdicts[worst], frames, frames[worst]), input_share or (), channels),
+        verdict=_name_share(verdict, input_share or (), channels),
         sizes=dict(zip(noisy.axes, noisy.shape, strict=True)),
         source=source | ({"frame": str(frames[worst])} if len(frames) > 1 else {}),
         frames={str(frame): verdict.word for frame, verdict in zip(frames, verdicts, strict=True)},
@@ -169,6 +183,7 @@ def assess(
         region=region,
         channels=channels,
         input_share=tuple(input_share or ()),
+        film=film,
     )
 
 

@@ -1,4 +1,4 @@
-"""Whether a denoised image can be trusted: six checks that need no clean image, one verdict, and what to do next.
+"""Whether a denoised image can be trusted: six checks, seven of a film, that need no clean image, and one verdict.
 
 Limits were chosen on the development images of `benchmarks/trust.py`, and are measured there on others.
 """
@@ -6,7 +6,7 @@ Limits were chosen on the development images of `benchmarks/trust.py`, and are m
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 import numpy as np
@@ -17,6 +17,7 @@ from noise2same.data import axes as ax
 from noise2same.errors import InputError
 from noise2same.noise.diagnose import CONFIDENT, Diagnosis
 from noise2same.quality import risk
+from noise2same.quality.film import FilmPart, changes_lost
 from noise2same.quality.residual import (
     BLOCK,
     SCALES,
@@ -39,6 +40,8 @@ MIN_BLOCKS = 16
 """Blocks of 16 × 16 pixels that a judgment needs."""
 MIN_GAIN = 1.0
 """dB by which a result must be closer to the clean image, at the lower end of the interval, to pass."""
+CERTAIN = 3.0
+"""Standard errors by which the changes in time must be above their limit."""
 TRAIN = "Train longer, with more --steps."
 
 
@@ -150,6 +153,14 @@ SEAMS = Rule(
     bad="A straight line that the input does not have crosses the result (strength {:.1f}), such as a tile's border.",
     advice="Look for a line along rows or columns; denoise the image in one piece or with more overlap.",
 )
+CHANGES = Rule(
+    "changes in time kept",
+    check_from=0.05,
+    distrust_from=0.5,
+    fine="Changes in time are kept where the film is liveliest.",
+    bad="{:.0%} of the changes in time were removed with the noise where the film is liveliest.",
+    advice="Look at the traces in the report; measure changes in the noisy film, or denoise frame by frame.",
+)
 CLOSER = "closer to the clean image"
 ASSUMED = "noise as assumed"
 UNUSUAL = {
@@ -235,6 +246,29 @@ def judge(
         checks.insert(0, _check_gain(risks, names))
     spans = [data_range or _span(noisy.dtype, f[:, c]) for c in range(x.shape[1])]
     return _verdict([*checks, SEAMS.apply(seams(x, f), names), assumed], risks, diagnosis, spans)
+
+
+def judge_film(verdict: Verdict, film: FilmPart, diagnosis: Diagnosis, names: Sequence[str]) -> Verdict:
+    """Add to the verdict on frames of a film whether its changes in time were kept, in the worst channel."""
+    if not verdict.checks or not diagnosis.sigma > 0:
+        return verdict
+    noise = diagnosis.noise
+    pairs = zip(film.noisy, film.clean, strict=True)
+    found = [changes_lost(x, f, noise.channel(c)) for c, (x, f) in enumerate(pairs)]
+    shares = [-1.0 if lost is None else lost.share for lost in found]
+    chance = CERTAIN * max((lost.error for lost in found if lost is not None), default=0.0)
+    check = CHANGES.apply(shares, names, chance, cap=diagnosis.correlated)
+    if not any(found):
+        check = replace(
+            check, sentence="Too little changes in time, beside the noise, to tell whether it is kept.", value=0.0
+        )
+    checks = (*verdict.checks[:-1], check, verdict.checks[-1])
+    if WORDS.index(check.word) > WORDS.index(verdict.word):
+        return replace(verdict, word=check.word, reason=check.sentence, checks=checks, advice=check.advice)
+    if check.word != "trust" and check.word == verdict.word:
+        advice = f"{verdict.advice} {check.advice}".strip()
+        return replace(verdict, reason=f"{verdict.reason} {check.sentence}", checks=checks, advice=advice)
+    return replace(verdict, checks=checks)
 
 
 def _in_channel(sentence: str, names: Sequence[str], which: int, passed: bool) -> str:

@@ -51,7 +51,7 @@ def psnr(truth: ArrayLike, prediction: ArrayLike, data_range: float | None = Non
     data_range : float, optional
         L; by default 255 for a uint8 truth, else the truth's max − min.
     """
-    y, f = _pair(truth, prediction)
+    y, f = pair(truth, prediction)
     return _decibel(y, f, _ends(truth, data_range))
 
 
@@ -62,7 +62,7 @@ def psnr_affine(*, prediction: ArrayLike, truth: ArrayLike, data_range: float | 
     For truths taken at another exposure or offset than the noisy image, as CARE scores the Planaria data (Weigert et
     al.: Content-aware image restoration. Nature Methods 15, 2018). Parameters as for `psnr`.
     """
-    y, f = _pair(truth, prediction)
+    y, f = pair(truth, prediction)
     return _decibel(y, affine_fit(y, f), _ends(truth, data_range))
 
 
@@ -74,7 +74,7 @@ def psnr_minmax(*, prediction: ArrayLike, truth: ArrayLike, data_range: float | 
     0 and `data_range` where that is given, and otherwise the truth's own minimum and maximum. A constant prediction is
     set to the lower end. Parameters as for `psnr`.
     """
-    y, f = _pair(truth, prediction)
+    y, f = pair(truth, prediction)
     ends = _ends(truth, data_range)
     return _decibel(y, _stretch(f, ends), ends)
 
@@ -99,7 +99,7 @@ def ssim(
     Wang, Bovik, Sheikh, Simoncelli: Image quality assessment: from error visibility to structural similarity. IEEE
     Transactions on Image Processing 13(4), 2004.
     """
-    y, f = _pair(truth, prediction)
+    y, f = pair(truth, prediction)
     ends = _ends(truth, data_range)
     if channel_axis is None:
         return _similarity(y, f, ends)
@@ -134,7 +134,7 @@ def evaluate(
     >>> round(evaluate(prediction=clean + 1.0, truth=clean)["psnr"], 2)
     48.13
     """
-    y, f = _pair(truth, prediction)
+    y, f = pair(truth, prediction)
     ends = _ends(truth, data_range)
     axes = ax.check(ax.guess(y.shape) if axes is None else axes, y.shape, name="the truth")
     scores = [_scores(*pair, ends) for pair in zip(ax.to_network(y, axes), ax.to_network(f, axes), strict=True)]
@@ -153,7 +153,7 @@ def _scores(y: Array, f: Array, ends: Ends) -> dict[str, float]:
     }
 
 
-def _pair(truth: ArrayLike, prediction: ArrayLike) -> tuple[Array, Array]:
+def pair(truth: ArrayLike, prediction: ArrayLike) -> tuple[Array, Array]:
     """Both as float64, with NaN in both wherever either is not finite."""
     y, f = np.array(truth, dtype=np.float64), np.array(prediction, dtype=np.float64)
     if y.shape != f.shape:

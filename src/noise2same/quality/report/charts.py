@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
 # Legible on white and on black alike.
 BLUE, ORANGE, GREEN, PURPLE = COLOURS = "#3f83c8", "#d2761e", "#2f9e6e", "#9a6dd7"
+GRAY = "#8a8f98"
 INK = "#123456"  # stands for the text's colour in an SVG
 
 STYLE = {
@@ -29,6 +30,7 @@ STYLE = {
     "svg.fonttype": "none",
     "svg.hashsalt": "noise2same",
 }
+Array64 = NDArray[np.float64]
 SIZE = 3.9, 2.7
 PIXELS = 2**18
 BINS = 12
@@ -108,6 +110,21 @@ def draw_correlation(axes: Axes, correlation: Mapping[str, Iterable[float]]) -> 
     axes.set(xlabel="distance in pixels", ylabel="correlation of the noise")
     axes.xaxis.set_major_locator(MaxNLocator(integer=True))
     axes.legend(loc="upper right")
+
+
+def draw_traces(axes: Axes, before: Array64, after: Array64, start: int) -> None:
+    """Brightness over time before and after, each (places, frames), one place above the other; 1 is at the top."""
+    frames = np.arange(start, start + before.shape[1])
+    low, high = np.percentile(before, (0.5, 99.5), axis=1)
+    middles, spans = (low + high) / 2, np.where(high > low, high - low, 1)
+    for place, (noisy, clean, middle, span) in enumerate(zip(before, after, middles, spans, strict=True)):
+        level = len(before) - place
+        axes.plot(frames, level + 0.85 * (noisy - middle) / span, color=GRAY, linewidth=0.6, label="noisy")
+        axes.plot(frames, level + 0.85 * (clean - middle) / span, color=BLUE, linewidth=1.1, label="denoised")
+    axes.set(xlabel="frame", ylabel="place", xlim=(frames[0], max(frames[-1], frames[0] + 1)))
+    axes.set_ylim(0.4, len(before) + 1.1)
+    axes.set_yticks(range(1, len(before) + 1), [str(number) for number in range(len(before), 0, -1)])
+    axes.legend(*(part[:2] for part in axes.get_legend_handles_labels()), loc="upper right", ncols=2)
 
 
 def draw_training(axes: Axes, curves: Mapping[str, tuple[list[float], list[float]]]) -> None:

@@ -14,6 +14,7 @@ import numpy as np
 
 from noise2same.noise.describe import paragraph
 from noise2same.quality.report import charts
+from noise2same.quality.report.film import show_film
 from noise2same.quality.report.pictures import Picture, around_zero, data_uri, fitted, orthogonal, picture
 from noise2same.quality.report.views import ReportViews, Zoom, grey_range
 
@@ -92,6 +93,7 @@ def page(
         numbers=_numbers(assessment, scores),
         checks=_checks(verdict),
         slider=_slider(views, assessment),
+        film="" if assessment.film is None else show_film(assessment.film, assessment, colours(assessment)),
         zooms="".join(_zoom(views, zoom, colours(assessment)) for zoom in views.zooms),
         projections=_projections(views, colours(assessment)),
         residual=_residual(views),
