@@ -155,7 +155,7 @@ SEAMS = Rule(
 )
 CHANGES = Rule(
     "changes in time kept",
-    check_from=0.05,
+    check_from=0.1,
     distrust_from=0.5,
     fine="Changes in time are kept where the film is liveliest.",
     bad="{:.0%} of the changes in time were removed with the noise where the film is liveliest.",
