@@ -159,7 +159,8 @@ CHANGES = Rule(
     distrust_from=0.5,
     fine="Changes in time are kept where the film is liveliest.",
     bad="{:.0%} of the changes in time were removed with the noise where the film is liveliest.",
-    advice="Look at the traces in the report; measure changes in the noisy film, or denoise frame by frame.",
+    advice="Look at the traces in the report, measure changes in the noisy film, and train longer (--steps) or lower"
+    " --strength.",
 )
 CLOSER = "closer to the clean image"
 ASSUMED = "noise as assumed"
