@@ -19,7 +19,8 @@ from noise2same.quality.film_metrics import evaluate_film
 
 FILMS = {f"calcium, {snr:.0f} dB": partial(calcium, gain=gain) for gain, snr in GAINS.items()}
 FILMS |= {"panning": panning, "still": still, "real, brightfield": real}
-SEEDS = (1, 3, 5, 7)
+SEEDS = (9, 11, 13, 15, 17, 19)
+"""Even ones chose the numbers; 1 to 7 were looked at between three versions of the check, so they do not count here."""
 
 
 def results(case: Case) -> dict[str, NDArray[np.float32]]:

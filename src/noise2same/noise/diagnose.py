@@ -42,7 +42,9 @@ FEW, MANY = 2.0, 3.5
 Up to the first, the level may be texture's, and pixels that are alike too; from the second on, the noise is known."""
 
 MOVED = 1.01
-"""Variance by changes between frames over that of frames, from which on something moves; both are within 1 %."""
+"""Variance by changes between frames over that of frames, from which on something moves.
+
+Chosen on panning films of even seeds (benchmarks/film_noise.py)."""
 
 ADVICE = {
     "gaussian": "This is the simplest case for a denoiser.",

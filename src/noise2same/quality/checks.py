@@ -155,11 +155,12 @@ SEAMS = Rule(
 )
 CHANGES = Rule(
     "changes in time kept",
-    check_from=0.05,
+    check_from=0.1,
     distrust_from=0.5,
     fine="Changes in time are kept where the film is liveliest.",
     bad="{:.0%} of the changes in time were removed with the noise where the film is liveliest.",
-    advice="Look at the traces in the report; measure changes in the noisy film, or denoise frame by frame.",
+    advice="Look at the traces in the report, measure changes in the noisy film, and train longer (--steps) or lower"
+    " --strength.",
 )
 CLOSER = "closer to the clean image"
 ASSUMED = "noise as assumed"

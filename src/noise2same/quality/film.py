@@ -24,7 +24,7 @@ SIDE = 6
 """Side in pixels of the squares whose traces are looked at: about that of a cell."""
 LAGS = 4
 """Frames up to which two of them are compared to find what changes: calcium transients last longer."""
-LIVELIEST, FEWEST = 0.03, 8
+LIVELIEST, FEWEST = 0.06, 8
 """Share and least number of the squares that count as lively."""
 WINDOWS = (1, 2, 4, 8)
 """Frames over whose means changes are measured."""
@@ -119,7 +119,8 @@ def changes_lost(noisy: NDArray[Any], clean: NDArray[Any], noise: NoiseModel) ->
     same signal and have noise of their own. So :math:`\mathrm{Cov}(x_o, x_e)` of the changes from some frames to the
     next is that of the signal, and :math:`\mathrm{Cov}(x_o - f_o, x_e)` is the part of it that was removed. Noise that
     the result still has, as in every filter's, makes the latter smaller; it does so everywhere, and what it is at quiet
-    places is subtracted. The even columns also tell which places are lively, by other products of them.
+    places is subtracted. The even columns also tell which places are lively, by other products of them. Then both
+    change places.
 
     Parameters
     ----------
@@ -135,23 +136,41 @@ def changes_lost(noisy: NDArray[Any], clean: NDArray[Any], noise: NoiseModel) ->
         it changes enough beside its noise.
     """
     length, height, width = noisy.shape
-    count = (height // SIDE) * (width // SIDE)
-    if length < SHORTEST or count < 4 * FEWEST:
+    if length < SHORTEST or (height // SIDE) * (width // SIDE) < 4 * FEWEST:
         return None
     usual = noise.variance(clean.mean(axis=0, dtype=np.float64)[None, None])[0, 0] ** 0.5
-    even, odd = (_squares(noisy / usual, column) for column in (0, 1))
-    removed = _squares((noisy - clean) / usual, 1)
-    order = np.argsort(liveliness(even[:, None], smooth=0)[0])
-    lively, quiet = order[-max(FEWEST, round(LIVELIEST * count)) :], order[: count // 2]
+    columns = [_squares(noisy / usual, column) for column in (0, 1)]
+    removed = [_squares((noisy - clean) / usual, column) for column in (0, 1)]
     found = []
-    for window in WINDOWS:
-        before, beside, gone = (_changes(traces, window) for traces in (even, odd, removed))
-        signal, lost = ((part * before)[:, lively].mean() - (part * before)[:, quiet].mean() for part in (beside, gone))
-        # neighboring changes share a mean: their products are worth 2/3 of their number
-        error = np.sqrt(1.5 * (gone[:, quiet] ** 2).mean() * (before[:, lively] ** 2).mean() / gone[:, lively].size)
-        if length >= 4 * window and signal > VISIBLE * error:
-            found.append(Lost(float(lost / signal), float(error / signal)))
+    for window in (window for window in WINDOWS if length >= 4 * window):
+        ways = (
+            _covariances(columns[0], columns[1], removed[1], window),
+            _covariances(columns[1], columns[0], removed[0], window),
+        )
+        signal, lost, variance = np.sum(ways, axis=0)
+        if signal > VISIBLE * variance**0.5:
+            found.append(Lost(float(lost / signal), float(variance**0.5 / signal)))
     return max(found, key=lambda lost: lost.share / lost.error) if found else None
+
+
+def _covariances(before: Array, beside: Array, removed: Array, window: int) -> tuple[float, float, float]:
+    """Covariance of the changes of `before`, (T, squares), with those beside it and with what was removed there.
+
+    At the liveliest squares, each by how lively it is, without what it is at quiet ones; and the variance of the second
+    by chance.
+    """
+    lively = liveliness(before[:, None], smooth=0)[0]
+    order = np.argsort(lively)
+    quiet, busy = order[: len(order) // 2], order[-max(FEWEST, round(LIVELIEST * len(order))) :]
+    weight = np.zeros(len(order))
+    weight[busy] = np.maximum(lively[busy], 0)
+    weight /= max(weight.sum(), np.finfo(float).tiny)
+    weight[quiet] -= 1 / len(quiet)
+    changes, others, gone = (_changes(traces, window) for traces in (before, beside, removed))
+    signal, lost = (float((part * changes).mean(axis=0) @ weight) for part in (others, gone))
+    # neighboring changes share a mean: their products are worth 2/3 of their number
+    power = float((changes**2).mean(axis=0) @ weight**2)
+    return signal, lost, 1.5 * float((gone[:, quiet] ** 2).mean()) * power / len(gone)
 
 
 def _squares(film: NDArray[Any], column: int) -> Array:

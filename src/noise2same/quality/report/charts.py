@@ -114,6 +114,8 @@ def draw_correlation(axes: Axes, correlation: Mapping[str, Iterable[float]]) -> 
 
 def draw_traces(axes: Axes, before: Array64, after: Array64, start: int) -> None:
     """Brightness over time before and after, each (places, frames), one place above the other; 1 is at the top."""
+    from matplotlib.ticker import MaxNLocator
+
     frames = np.arange(start, start + before.shape[1])
     low, high = np.percentile(before, (0.5, 99.5), axis=1)
     middles, spans = (low + high) / 2, np.where(high > low, high - low, 1)
@@ -123,6 +125,7 @@ def draw_traces(axes: Axes, before: Array64, after: Array64, start: int) -> None
         axes.plot(frames, level + 0.85 * (clean - middle) / span, color=BLUE, linewidth=1.1, label="denoised")
     axes.set(xlabel="frame", ylabel="place", xlim=(frames[0], max(frames[-1], frames[0] + 1)))
     axes.set_ylim(0.4, len(before) + 1.1)
+    axes.xaxis.set_major_locator(MaxNLocator(integer=True))
     axes.set_yticks(range(1, len(before) + 1), [str(number) for number in range(len(before), 0, -1)])
     axes.legend(*(part[:2] for part in axes.get_legend_handles_labels()), loc="upper right", ncols=2)
 
