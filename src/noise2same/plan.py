@@ -36,7 +36,7 @@ from noise2same.methods.projected import Projected
 from noise2same.methods.sure import Sure
 from noise2same.networks import film, pretrained
 from noise2same.noise.diagnose import Diagnosis
-from noise2same.noise.frames import along_time
+from noise2same.noise.frames import along_time, read_runs
 from noise2same.noise.level import HUGE, brightness_range, noise_level
 from noise2same.noise.model import NoiseModel
 from noise2same.noise.survey import majority_diagnosis, strength_per_image
@@ -641,12 +641,17 @@ def choose_time(images: Sequence[Image], config: Config) -> Decision[int]:
         return _because(0, f"{able.name} is used as it was published")
     crops = read_normalized_crops(images)
     apart, within = _noise_of_frames(crops)
-    if apart < SHARED_NOISE * within or any(along_time([crop[0, 0].numpy()]) for crop in crops):
+    if apart < SHARED_NOISE * within or _share_noise(images):
         return _because(0, "frames share their noise, as after interpolation: together they tell no more than alone")
     left = film.measure(crops, min(apart, within), frames).share
     if left > USELESS_TIME:
         return _because(0, f"other frames tell little of a frame: with them, {left:.0%} of its error is left")
     return _because(frames, f"with the frames around it, {left:.0%} of a frame's error is left")
+
+
+def _share_noise(films: Sequence[Image]) -> bool:
+    runs = read_runs(films)
+    return any(along_time([run[channel] for run in runs]) for channel in range(min(map(len, runs), default=0)))
 
 
 def measure_films(images: Sequence[Image], frames: int) -> list[film.Statistics]:

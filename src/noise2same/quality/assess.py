@@ -169,7 +169,11 @@ def assess(
     verdict = _name_frame(verdicts[worst], frames, frames[worst])
     if film is not None:
         verdict = judge_film(verdict, film, diagnosis, options["names"])
-    source = {"image": noisy.name, "shape": " × ".join(map(str, noisy.shape)), "axes": noisy.axes}
+    source = {
+        "image": noisy.name,
+        "shape": " × ".join(map(str, noisy.shape)),
+        "axes": noisy.axes if film is None else film.axes,
+    }
     return Assessment(
         noisy=before[worst],
         clean=after[worst],

@@ -44,6 +44,10 @@ class FilmPart:
     """Number of the first frame, from 0."""
     corner: tuple[int, int]
     """Where the part begins, in Y and X."""
+    axes: str
+    """Of the film as it is."""
+    total: int
+    """Frames of all of it."""
 
 
 class Lost(NamedTuple):
@@ -65,7 +69,7 @@ def read_part(noisy: io.Image, clean: io.Image | NDArray[Any]) -> FilmPart:
     result = clean.data if isinstance(clean, io.Image) else clean
     corner = (region["Y"].start, region["X"].start)
     pair = [_cut(array, noisy.axes, region) for array in (noisy.data, result)]
-    return FilmPart(pair[0], pair[1], region["T"].start, corner)
+    return FilmPart(pair[0], pair[1], region["T"].start, corner, noisy.axes, sizes["T"])
 
 
 def _middle(size: int, length: int) -> slice:

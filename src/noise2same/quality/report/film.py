@@ -66,7 +66,7 @@ def _frames(film: FilmPart, assessment: Assessment, colours: Sequence[str], plac
         for at, (number, image) in enumerate(zip(chosen, images, strict=True))
     )
     marks = "".join(_mark(number, *place, height, width) for number, place in enumerate(places, 1))
-    total = assessment.sizes["T"]
+    total = film.total
     return f"""<figure class="film" style="--ratio: {2 * width / height:.4f}">
 <div class="frames" id="frames">{pictures}{marks}
 <span class="tag left">noisy</span><span class="tag right">denoised</span></div>
@@ -110,7 +110,7 @@ def _mark(number: int, y: int, x: int, height: int, width: int) -> str:
 def _part(film: FilmPart, assessment: Assessment, shown: int) -> str:
     """Say which frames and pixels are shown, if not all are."""
     length, height, width = film.noisy.shape[1:]
-    every = shown == assessment.sizes["T"]
+    every = shown == film.total
     which = "all frames" if every else f"{shown} frames, evenly spread from {film.start + 1} to {film.start + length}"
     places = ["the middle slice"] if "Z" in assessment.sizes else []
     if (height, width) != (assessment.sizes["Y"], assessment.sizes["X"]):
