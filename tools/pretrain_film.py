@@ -30,6 +30,8 @@ from noise2same.networks.pretrained import with_more_inputs
 
 DRAWN = 4
 """Frames that stand for all those of a mean, in which a scene that moves is drawn."""
+CHANGES = 4.0
+"""Weight of an error where the film changes by much more than the noise, beside 1 elsewhere."""
 SAVE = 120.0
 """Seconds between two states: what a killed run loses at most."""
 
@@ -153,7 +155,11 @@ def scene(images: Tensor, at: Tensor, generator: torch.Generator) -> Tensor:
 
 
 def sample(images: Tensor, generator: torch.Generator) -> tuple[Tensor, Tensor, Tensor]:
-    """What a network sees (INPUTS, PATCH, PATCH), what it should say (1, PATCH, PATCH), and the weight of its error."""
+    """What a network sees (INPUTS, PATCH, PATCH), what it should say and the weight of its error, (1, PATCH, PATCH).
+
+    Where a frame differs from those far from it, an error counts more: the mean over time would be a good answer almost
+    everywhere, but changes are what films are made for.
+    """
 
     def end() -> int:
         cut = float(torch.rand(1, generator=generator)) < 0.15
@@ -201,7 +207,9 @@ def sample(images: Tensor, generator: torch.Generator) -> tuple[Tensor, Tensor, 
     shift = 0.3 * torch.randn(1, generator=generator)  # of the patch in its film
     level = float((weights.square() / count.flatten()).sum() * variance) ** 0.5 / float(spreads[MIDDLE])
     contrast = max(float(wanted.std()), 0.2)
-    return seen + shift, wanted[None] + shift, torch.tensor(1 / (max(level, 0.02) ** 1.1 * contrast**0.9))
+    change = (clean - means[[0, -1]].mean(0)).abs() / spreads[MIDDLE]
+    weight = (1 + CHANGES * change / (change + level)) / (max(level, 0.02) ** 1.1 * contrast**0.9)
+    return seen + shift, wanted[None] + shift, weight[None]
 
 
 def distinct(drawn: list[list[float]]) -> list[int]:
@@ -276,7 +284,7 @@ def main() -> None:
             break
         for group in optimizer.param_groups:
             group["lr"] = given.rate * min(1.0, (steps + 1) / 200) * 0.5 * (1 + math.cos(math.pi * done))
-        errors = (network.unet(seen) - wanted).square().mean((1, 2, 3)) * weight
+        errors = (network.unet(seen) - wanted).square() * weight
         optimizer.zero_grad()
         errors.mean().backward()
         nn.utils.clip_grad_norm_(network.parameters(), 1.0)

@@ -227,16 +227,24 @@ def inputs(around: Tensor, weights: Tensor, variance: Tensor) -> Tensor:
 
 
 def locally(means: Tensor, weights: Tensor, variance: Tensor) -> Tensor:
-    """Weights of the means around a frame at each pixel, whose sum is 1."""
-    small = functional.avg_pool2d(_padded((means - means[:, [SCALES]]).flatten(1, 2), 2), 2)
-    wide = functional.avg_pool2d(functional.pad(small[:, None], (1,) * 4, mode="replicate"), 3, stride=1)[:, 0]
-    differ = wide.reshape(*means.shape[:4], *wide.shape[-2:]).square()
-    counts = COUNTS.to(means)[:, None, None, None, None]
-    explained = UNEXPECTED * variance * (1 + 1 / counts) / COMPARED**2
-    usual = variance / BIN**2 / counts
-    trust = usual / (usual + (differ - explained).clamp(min=0))
-    trust[:, SCALES] = 1
-    local = weights[:, None, None, None, None] * trust
+    """Weights of the means around a frame at each pixel, whose sum is 1.
+
+    From the nearest frames to the farthest, each mean is compared with all that is nearer and was trusted.
+    """
+    flat = functional.avg_pool2d(_padded(means.flatten(1, 2), 2)[:, None], 2)
+    wide = functional.avg_pool2d(functional.pad(flat, (1,) * 4, mode="replicate"), 3, stride=1)[:, 0]
+    coarse = wide.reshape(*means.shape[:4], *wide.shape[-2:])
+    total, frames = coarse[:, SCALES].clone(), torch.ones_like(coarse[:, SCALES])
+    trusted = torch.ones_like(coarse)
+    for scale in range(1, SCALES + 1):
+        near, count = total / frames, float(COUNTS[SCALES + scale])
+        explained = UNEXPECTED * variance * (1 / count + 1 / frames) / COMPARED**2
+        usual = variance / BIN**2 / count
+        for one in (SCALES - scale, SCALES + scale):
+            trust = usual / (usual + ((coarse[:, one] - near).square() - explained).clamp(min=0))
+            trusted[:, one] = trust
+            total, frames = total + trust * count * coarse[:, one], frames + trust * count
+    local = weights[:, None, None, None, None] * trusted
     local = local / local.sum(1, keepdim=True)
     large = functional.interpolate(local.flatten(0, 3)[:, None], scale_factor=2)[:, 0]
     return _cropped(large, means)
@@ -314,9 +322,9 @@ BIN = 4
 1 by 0.2 and 0.0 dB of the pretrained network's output, and than 8 by 0.3 and 0.1 dB."""
 COMPARED = 6
 """Side in pixels of the means by which a frame is compared with others."""
-UNEXPECTED = 20.0
-"""Times the noise's own mean square, beyond which a difference counts. On calcium-like films of −13, −20 and −26 dB, 12
-was better than 20 by 0.07, −0.04 and −0.21 dB; a flash of one frame keeps its brightness with either."""
+UNEXPECTED = 6.0
+"""Times the noise's own mean square, beyond which a difference counts. On a calcium-like film of −14 dB, 4, 8 and 16
+kept 68, 64 and 55 % of the height of transients with PSNRs of 34.24, 34.33 and 34.27 dB."""
 MOVING = 0.02
 """Share of the tiles that have moved, from which on all are looked at."""
 LEAST_WEIGHT = 1e-3
