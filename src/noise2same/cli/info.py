@@ -29,6 +29,7 @@ def info(
         "parameters": sum(parameter.numel() for parameter in denoiser.network.parameters()),
         "mean": list(denoiser.normalization.mean),
         "std": list(denoiser.normalization.std),
+        "about": denoiser.about.model_dump(mode="json"),
         "training": denoiser.summary,
         "config": denoiser.config.model_dump(mode="json"),
     }
@@ -36,6 +37,7 @@ def info(
     if as_json:
         print_json(facts | {"plan": None if plan is None else plan.model_dump(mode="json")})
         return
+    facts["about"] = {name: value or "not stated" for name, value in facts["about"].items()}
     facts["training"] = {name: value for name, value in denoiser.summary.items() if name != "history"}  # 50 points
     table = Table(show_header=False, title=Text(str(model)))
     for name, value in _flat(facts).items():

@@ -19,6 +19,7 @@ from noise2same.cli.demo import demo
 from noise2same.cli.denoise import denoise
 from noise2same.cli.diagnose import diagnose
 from noise2same.cli.evaluate import evaluate
+from noise2same.cli.export import export
 from noise2same.cli.info import info
 from noise2same.cli.methods import methods
 from noise2same.cli.plan import plan
@@ -54,7 +55,7 @@ def says_when_interrupted(command: Callable[..., None]) -> Callable[..., None]:
     return call
 
 
-for command in (denoise, train, plan, diagnose, evaluate, info, methods, studio, demo, reproduce):
+for command in (denoise, train, plan, diagnose, evaluate, info, export, methods, studio, demo, reproduce):
     app.command()(says_when_interrupted(command))
 
 

@@ -492,8 +492,11 @@ def _moved(x: Tensor, device: torch.device) -> Tensor:
 @torch.inference_mode()
 def forward(network: nn.Module, x: Tensor, tta: bool) -> Tensor:
     """One pass of (B, C, [Z,] Y, X), or the mean over the eight rotations and flips of its YX plane."""
-    if not tta:
-        return network(x)
+    return over_turns(network, x) if tta else network(x)
+
+
+def over_turns(network: Callable[[Tensor], Tensor], x: Tensor) -> Tensor:
+    """Mean of a network's outputs over the eight rotations and flips of the YX plane."""
     total = torch.zeros_like(x)
     for turns, flip in product(range(4), (False, True)):
         turned = torch.rot90(x, turns, (-2, -1))
