@@ -624,6 +624,8 @@ class Denoiser:
         """
         from noise2same import export
 
+        if not self.method.trained:
+            raise InputError(f"{self.method.name} has no network to export: denoise with noise2same itself.")
         if self.network is None:
             raise InputError("This denoiser is not trained yet: call fit or load a model first.")
         place = Path(path).expanduser()

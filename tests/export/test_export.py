@@ -184,9 +184,10 @@ def test_names_and_formats_that_are_wrong(models, tmp_path, name, to, sentence):
         model.export(tmp_path / name, to)
 
 
-def test_an_untrained_denoiser_is_refused(tmp_path):
-    with pytest.raises(InputError, match="not trained"):
-        n2s.Denoiser().export(tmp_path / "model.onnx")
+@pytest.mark.parametrize(("method", "sentence"), [("auto", "not trained"), ("nlm", "nlm has no network")])
+def test_what_has_no_network_is_refused(tmp_path, method, sentence):
+    with pytest.raises(InputError, match=sentence):
+        n2s.Denoiser(n2s.Config(method=method)).export(tmp_path / "model.onnx")
 
 
 @pytest.mark.parametrize(("library", "suffix"), [("onnxscript", ".onnx"), ("bioimageio.spec", ".zip")])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import warnings
 from pathlib import Path
@@ -40,3 +41,22 @@ def test_the_example_works(folder, trained, monkeypatch, program, example):
     assert len(EXAMPLES) == 4
     inside = np.s_[24:-24, 24:-24] if program == "bioimageio.core" else np.s_[:]  # which pads at the borders
     assert np.abs(found["clean"] - ours)[inside].max() <= 1e-4 * np.ptp(noisy)
+
+
+@pytest.mark.parametrize("suffix", [".zip", ".onnx", ".xml", ".pt"])
+def test_an_export_can_be_asked_what_it_is(folder, run, suffix):
+    code, out, _ = run("info", folder / f"scope{suffix}", "--json")
+    found = json.loads(out)
+    assert code == 0
+    assert found["axes"] == "bcyx"
+    assert found["about"] == {"license": None, "training_data": None, "authors": []}
+    assert "not stated" in run("info", folder / f"scope{suffix}")[1]
+
+
+@pytest.mark.parametrize("suffix", [".zip", ".onnx", ".xml", ".pt"])
+def test_another_file_is_refused_with_a_sentence(tmp_path, run, suffix):
+    path = tmp_path / f"other{suffix}"
+    path.write_bytes(b"<a/>")
+    code, _, err = run("info", path)
+    assert code == 2
+    assert "is not an export of noise2same" in err

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Any
 
@@ -24,8 +23,7 @@ def write(model: Exportable, path: Path) -> float:
         raise InputError("This export needs OpenVINO: pip install 'noise2same[export,openvino]'.") from None
     core = openvino.Core()
     graph: Any = core.read_model(as_onnx(model).SerializeToString())
-    for name, value in json.loads(model.card()).items():
-        graph.set_rt_info(str(value), ["noise2same", name])
+    graph.set_rt_info(model.card(), ["noise2same", "card"])
     compiled = core.compile_model(graph, "CPU", EXACT)
     difference = model.check(lambda image: compiled(image)[0], "openvino")
     with replacing(path.with_suffix(".bin")) as weights, replacing(path) as partial:
