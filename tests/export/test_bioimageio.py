@@ -36,7 +36,7 @@ def package(tmp_path_factory):
     return model, image, exported.path
 
 
-def tested_offline(path, cache):
+def run_their_test(path, cache):
     """Run their test in a process that has no network, and return what it says."""
     code = (
         "import socket, sys\n"
@@ -56,7 +56,7 @@ def tested_offline(path, cache):
 
 
 def test_it_passes_their_test_offline(package, tmp_path):
-    said = tested_offline(package[2], tmp_path)
+    said = run_their_test(package[2], tmp_path)
     for weights in ("torchscript", "onnx"):
         assert f"Reproduce test outputs from test inputs ({weights})" in said
 
@@ -68,7 +68,7 @@ def test_colour_and_volumes_pass_too(kind, tmp_path):
     model = n2s.train(sample.noisy, sample.axes, steps=3, features=4, batch=2, channels="joint", progress=False)
     exported = model.export(tmp_path / "model.zip", sample=sample.noisy, axes=sample.axes, **SAID)
     assert exported.difference <= 1e-4
-    tested_offline(exported.path, tmp_path)
+    run_their_test(exported.path, tmp_path)
 
 
 def pipeline_result(package, image, blocks, weights="torchscript"):

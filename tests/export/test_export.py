@@ -82,9 +82,10 @@ def test_an_export_gives_our_own_result(models, kind, suffix, tmp_path):
     assert difference(path, larger, axes, network_alone(model, larger, axes)) <= RANGE  # sizes are free
 
 
-def test_with_a_sample_and_tta_it_is_what_denoise_gives(models, tmp_path):
+@pytest.mark.parametrize("suffix", [".pt", pytest.param(".onnx", marks=pytest.mark.long)])
+def test_with_a_sample_and_tta_it_is_what_denoise_gives(models, suffix, tmp_path):
     model, image, axes = models("grey")
-    exported = model.export(tmp_path / "model.onnx", sample=image, axes=axes, tta=True)
+    exported = model.export(tmp_path / f"model{suffix}", sample=image, axes=axes, tta=True)
     ours = model.denoise_in_detail(image, axes, dtype="float32")
     assert max(ours.input_share) > 0.01  # the blend is at work
     assert difference(exported.path, image, axes, ours.result) <= RANGE
@@ -159,6 +160,14 @@ def test_an_unknown_network_is_refused(models, tmp_path):
     with pytest.raises(InputError, match=r"cannot be exported.*Unknown.*noise2same itself"):
         other.export(tmp_path / "model.onnx")
     assert list(tmp_path.iterdir()) == []
+
+
+def test_a_tile_that_would_fill_the_memory_is_refused(tmp_path):
+    image, axes = noisy("volume")
+    model = trained(image, axes, levels=5)
+    with pytest.raises(InputError, match="smallest tile of this model has 240 × 240 × 240"):
+        model.export(tmp_path / "model.zip")
+    assert model.export(tmp_path / "model.pt").difference <= RANGE
 
 
 def test_what_differs_is_refused(models, tmp_path, monkeypatch):

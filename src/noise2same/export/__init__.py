@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from importlib import import_module
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -9,7 +10,7 @@ from typing import Any, NamedTuple
 from numpy.typing import NDArray
 
 from noise2same.errors import InputError
-from noise2same.export.model import Exportable
+from noise2same.export.model import Exportable, checked_size, smallest_tile
 from noise2same.export.portable import Portable
 from noise2same.model_file import About
 
@@ -17,6 +18,10 @@ __all__ = ["SUFFIXES", "Exported", "Portable", "format_of", "write"]
 
 SUFFIXES = {"bioimageio": ".zip", "onnx": ".onnx", "openvino": ".xml", "torchscript": ".pt"}
 """How the file of each format ends; its module here has the same name."""
+
+
+LARGEST_TILE = 2**23
+"""Pixels of a tile: with the networks of the fast preset, they take some 3 GB."""
 
 
 class Exported(NamedTuple):
@@ -87,10 +92,22 @@ def write(
         "halo": list(portable.halo),
         "left_out": list(lacking),
     }
-    difference = import_module(f"noise2same.export.{to}").write(
-        Exportable.of(portable, about, facts | said, sample), path
-    )
+    size = bioimageio_tile(portable) if to == "bioimageio" else checked_size(portable)
+    model = Exportable.of(portable, about, facts | said, sample, size)
+    difference = import_module(f"noise2same.export.{to}").write(model, path)
     return Exported(path, to, difference, portable.halo, portable.multiple, lacking)
+
+
+def bioimageio_tile(portable: Portable) -> tuple[int, ...]:
+    """Size of the image that comes with a package; InputError if that would be huge."""
+    size = smallest_tile(portable)
+    if math.prod(size) > LARGEST_TILE:
+        shown = " × ".join(map(str, size))
+        raise InputError(
+            f"The smallest tile of this model has {shown} pixels, too many for bioimage.io: export it to onnx, or "
+            "train one with fewer levels."
+        )
+    return size
 
 
 def left_out(portable: Portable, no_blend: bool) -> tuple[str, ...]:

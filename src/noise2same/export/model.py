@@ -43,7 +43,7 @@ class Exportable:
     facts : dict
         What else it says of itself.
     image, expected : ndarray, (1, C, [Z,] Y, X)
-        An image of the smallest tile, and what noise2same makes of it.
+        An image, and what noise2same makes of it.
     """
 
     portable: Portable
@@ -53,9 +53,15 @@ class Exportable:
     expected: Array
 
     @classmethod
-    def of(cls, portable: Portable, about: About, facts: dict[str, Any], sample: NDArray[Any] | None) -> Exportable:
-        """Choose an image, of the sample (1, C, [Z,] Y, X) if there is one, and denoise it."""
-        size = smallest_tile(portable)
+    def of(
+        cls,
+        portable: Portable,
+        about: About,
+        facts: dict[str, Any],
+        sample: NDArray[Any] | None,
+        size: tuple[int, ...],
+    ) -> Exportable:
+        """Choose an image of a size, from the sample (1, C, [Z,] Y, X) if there is one, and denoise it."""
         bright = portable.fixed or Normalization((100.0,) * portable.channels, (20.0,) * portable.channels)
         image = made_up(bright, size) if sample is None else central(sample, size)
         return cls(portable, about, facts, image, own_result(portable, image))
@@ -88,6 +94,13 @@ class Exportable:
                 "the range; denoise with noise2same itself, or try another format."
             )
         return difference
+
+
+def checked_size(portable: Portable) -> tuple[int, ...]:
+    """Size of an image that is large enough to check an export with."""
+    return tuple(
+        round_up(max(least, 2 * INNER), step) for least, step in zip(portable.smallest, portable.multiple, strict=True)
+    )
 
 
 def smallest_tile(portable: Portable) -> tuple[int, ...]:

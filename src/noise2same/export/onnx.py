@@ -59,6 +59,9 @@ def as_onnx(model: Exportable) -> Any:
                 output_names=[OUTPUT],
                 dynamic_shapes=(sizes,),
             )
+    except Exception as error:  # torch has many kinds
+        reason = " ".join(str(error).split())[:100]
+        raise InputError(f"PyTorch {torch.__version__} cannot export this model ({reason}): upgrade torch.") from error
     finally:
         chatty.setLevel(level)
     assert program is not None
