@@ -630,6 +630,7 @@ class Denoiser:
             raise InputError("This denoiser is not trained yet: call fit or load a model first.")
         place = Path(path).expanduser()
         form = export.format_of(place, to)
+        export.check_network(self.network)
         io.check_place(place)
         about = self.about.with_given(license=license, training_data=training_data, authors=tuple(authors))
         blend, pixels = None, None

@@ -11,10 +11,10 @@ from numpy.typing import NDArray
 
 from noise2same.errors import InputError
 from noise2same.export.model import Exportable, checked_size, smallest_tile
-from noise2same.export.portable import Portable
+from noise2same.export.portable import Portable, check_network
 from noise2same.model_file import About
 
-__all__ = ["SUFFIXES", "Exported", "Portable", "format_of", "write"]
+__all__ = ["SUFFIXES", "Exported", "Portable", "check_network", "format_of", "write"]
 
 SUFFIXES = {"bioimageio": ".zip", "onnx": ".onnx", "openvino": ".xml", "torchscript": ".pt"}
 """How the file of each format ends; its module here has the same name."""
