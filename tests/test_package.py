@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import re
 import runpy
+import subprocess
 import sys
+import tarfile
 import zipfile
 from email import message_from_string
 from pathlib import Path
@@ -17,16 +19,26 @@ ROOT = Path(__file__).parents[1]
 MARKDOWN = runpy.run_path(str(ROOT / "tools" / "check_markdown.py"))
 
 
-@pytest.fixture(scope="module")
-def wheel(tmp_path_factory):
-    """The package as it would be uploaded, built in this process without the network."""
+def built(source: Path, folder: Path, kind: str) -> Path:
+    """Build what would be uploaded, in this process and without the network."""
     hatchling = pytest.importorskip("hatchling.build", reason="comes with the extra dev")
-    folder = tmp_path_factory.mktemp("wheel")
     with pytest.MonkeyPatch.context() as patch:
-        patch.chdir(ROOT)
+        patch.chdir(source)
         patch.setattr(sys, "dont_write_bytecode", True)
-        with zipfile.ZipFile(folder / hatchling.build_wheel(str(folder))) as archive:
-            yield archive
+        return folder / getattr(hatchling, f"build_{kind}")(str(folder))
+
+
+@pytest.fixture(scope="module")
+def distributions(tmp_path_factory):
+    """The wheel and the sdist."""
+    folder = tmp_path_factory.mktemp("dist")
+    return built(ROOT, folder, "wheel"), built(ROOT, folder, "sdist")
+
+
+@pytest.fixture(scope="module")
+def wheel(distributions):
+    with zipfile.ZipFile(distributions[0]) as archive:
+        yield archive
 
 
 @pytest.fixture(scope="module")
@@ -37,8 +49,26 @@ def metadata(wheel):
 
 def test_the_version_is_the_same_everywhere(metadata):
     assert metadata["Version"] == noise2same.__version__
+    assert f'version: "{noise2same.__version__}"\n' in (ROOT / "recipe" / "recipe.yaml").read_text()
     assert f"\nversion: {noise2same.__version__}\n" in (ROOT / "CITATION.cff").read_text()
     assert f"\n## [{noise2same.__version__}]" in (ROOT / "CHANGELOG.md").read_text()
+
+
+def test_wheel_and_sdist_pass_the_checks_of_uploads(distributions):
+    pytest.importorskip("twine", reason="comes with the extra dev")
+    for command in (["twine", "check", "--strict", *distributions], ["check_wheel_contents", distributions[0]]):
+        ended = subprocess.run([sys.executable, "-m", *map(str, command)], capture_output=True, text=True, timeout=60)
+        assert ended.returncode == 0, ended.stdout + ended.stderr
+
+
+def test_the_sdist_builds_the_same_wheel(distributions, wheel, tmp_path):
+    with tarfile.open(distributions[1]) as archive:
+        archive.extractall(tmp_path, filter="data")
+    (source,) = tmp_path.iterdir()
+    with zipfile.ZipFile(built(source, tmp_path, "wheel")) as again:
+        assert {one.filename: one.CRC for one in again.infolist()} == {
+            one.filename: one.CRC for one in wheel.infolist()
+        }
 
 
 def test_networks_and_types_come_with_the_package(wheel):

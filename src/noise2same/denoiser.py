@@ -26,7 +26,7 @@ from noise2same.config import Config
 from noise2same.data import axes as ax
 from noise2same.data import film
 from noise2same.data.channels import shared_structure
-from noise2same.data.normalize import Normalization
+from noise2same.data.normalize import Normalization, fill_invalid
 from noise2same.data.patches import Patches
 from noise2same.data.sampling import open_spread, read_boxes
 from noise2same.data.training_data import MAX_VALUES, read_training_data
@@ -34,7 +34,7 @@ from noise2same.device import describe, pick
 from noise2same.errors import Diverged, InputError
 from noise2same.io import Input
 from noise2same.methods import Algorithm, Architecture, Classical, DataProfile, Method
-from noise2same.model_file import Header, read_model, write_model
+from noise2same.model_file import About, Header, read_model, write_model
 from noise2same.networks.film import tell
 from noise2same.networks.pretrained import load_pretrained
 from noise2same.networks.separate import Separate
@@ -60,6 +60,7 @@ from noise2same.prediction.engines import prepare_for_inference
 from noise2same.prediction.predict import OnBlock, Predicted, Prediction, predict_block, predict_whole
 
 if TYPE_CHECKING:
+    from noise2same.export import Exported
     from noise2same.quality.checks import Verdict
     from noise2same.training.state import OnStep, TrainingState
 
@@ -151,6 +152,8 @@ class Denoiser:
         Statistics of the training images.
     summary : dict
         What happened in training: steps, seconds, noise level, loss terms.
+    about : About
+        Its license, training data and authors, as far as anybody said; kept in the file.
 
     Examples
     --------
@@ -170,6 +173,7 @@ class Denoiser:
         self.axes, self.channels = "YX", 1
         self.normalization = Normalization((0.0,), (1.0,))
         self.summary: dict[str, Any] = {}
+        self.about = About()
 
     def _repr_html_(self) -> str:
         if self.network is None:
@@ -603,8 +607,84 @@ class Denoiser:
         if self.network is None:
             raise InputError("This denoiser is not trained yet: there is nothing to save.")
         path = Path(path)
-        write_model(path, self._header() | {"summary": self.summary}, self.network.state_dict())
+        said = {"summary": self.summary, "about": self.about.model_dump(mode="json")}
+        write_model(path, self._header() | said, self.network.state_dict())
         return path
+
+    def export(
+        self,
+        path: str | os.PathLike[str],
+        to: str | None = None,
+        *,
+        sample: Input | None = None,
+        axes: str | None = None,
+        tta: bool = False,
+        license: str | None = None,
+        training_data: str | None = None,
+        authors: Sequence[str] = (),
+    ) -> Exported:
+        """Write the model for other programs, in a form that takes raw pixels to clean ones in one call.
+
+        It carries normalization and the stabilized scale. It is compared with our own result before it is written, and
+        refused if it differs.
+
+        Parameters
+        ----------
+        path : path
+            File to write.
+        to : {"bioimageio", "onnx", "openvino", "torchscript"}, optional
+            Its format, by default that of the suffix: .zip, .onnx, .xml, .pt.
+        sample : path or array, optional
+            A noisy image like those that it is for. With one, the export blends its result with the input as `denoise`
+            does for this image; without, it gives the network's result alone.
+        axes : str, optional
+            Axes of the sample, where it does not say itself.
+        tta : bool
+            Average over eight rotations and flips, as `denoise` does with small images: eight times the work.
+        license, training_data, authors
+            What the export says of the model, where the model file does not say it or says something else.
+
+        Returns
+        -------
+        Exported
+            Where it is, and how much it differs from our own result.
+
+        Examples
+        --------
+        >>> noisy = np.random.default_rng(0).normal(100, 20, (48, 48))
+        >>> model = Denoiser(Config(steps=2, features=4)).fit(noisy, progress=False)
+        >>> model.export(getfixture("tmp_path") / "model.pt").difference < 1e-4
+        True
+        """
+        from noise2same import export
+
+        if not self.method.trained:
+            raise InputError(f"{self.method.name} has no network to export: denoise with noise2same itself.")
+        if self.network is None:
+            raise InputError("This denoiser is not trained yet: call fit or load a model first.")
+        place = Path(path).expanduser()
+        form = export.format_of(place, to)
+        export.check_network(self.network)
+        io.check_place(place)
+        about = self.about.with_given(license=license, training_data=training_data, authors=tuple(authors))
+        blend, pixels = None, None
+        if sample is not None:
+            opened, *_ = io.open_images(sample, axes, fallback=self.axes)
+            self.check_fits(opened)
+            blend = self.tuned_to(opened, "cpu").blend
+            pixels, _ = fill_invalid(max(read_boxes([opened], DIAGNOSED_VALUES), key=np.size))
+        portable = export.Portable(self.network, self._normalization(), self.channels, blend, tta)
+        return export.write(place, form, portable, about, self._facts(), pixels, blends=self._blends)
+
+    def _facts(self) -> dict[str, Any]:
+        """What an export says of the model, beside what people say of it."""
+        return {
+            "noise2same": __version__,
+            "method": self.method.name,
+            "model": self.digest(),
+            "steps": self.summary.get("steps", 0),
+            "pretrained": self.summary.get("pretrained", False),
+        }
 
     def _header(self) -> dict[str, Any]:
         """All that decides its results but the weights, as JSON holds it."""
@@ -633,6 +713,7 @@ class Denoiser:
             model = cls(Config.from_header(stored.config | ({} if method is None else {"method": method})))
             model.plan = None if stored.plan is None else Plan.model_validate(stored.plan)
             model.axes, model.channels, model.summary = stored.axes, stored.channels, stored.summary
+            model.about = stored.about
             model.normalization = Normalization(**dict(stored.normalization))
             model.network = model.new_network()
             model.network.load_state_dict(weights)
@@ -689,7 +770,7 @@ class Denoiser:
         There is no blend where the noise cannot be measured, or single pixels are lost, which are to be replaced.
         """
         where = pick(device)
-        if self.network is None or not (self.config.blend if self.plan is None else self.plan.blend.value):
+        if self.network is None or not self._blends:
             return Tuned(self, where, diagnosis)
         boxes = read_boxes([self.seen_as(image)], DIAGNOSED_VALUES)
         diagnosis = diagnose(boxes, read_runs([image])) if diagnosis is None else diagnosis
@@ -700,6 +781,10 @@ class Denoiser:
             return Tuned(self, where, diagnosis)
         known = self._normalization() or Normalization.measure(boxes)
         return Tuned(self, where, diagnosis, measure_blend(self._ready(where), boxes, noise, known, where))
+
+    @property
+    def _blends(self) -> bool:
+        return self.config.blend if self.plan is None else self.plan.blend.value
 
     def _normalization(self) -> Normalization | None:
         """Statistics to normalize with; None for those of each image by itself."""

@@ -34,6 +34,24 @@ class Statistics(BaseModel):
     stabilizer: Stabilizer | None = None
 
 
+class About(BaseModel):
+    """What people say of a model, who may use it and who is to be asked; nothing of it decides a result."""
+
+    model_config = ConfigDict(frozen=True)
+
+    license: Annotated[
+        str | None, Field(description="License of the model by its SPDX name, such as CC-BY-4.0 or BSD-3-Clause.")
+    ] = None
+    training_data: Annotated[
+        str | None, Field(description="What it was trained on: an address (https://...), or a sentence.")
+    ] = None
+    authors: Annotated[tuple[str, ...], Field(description="Who trained it.")] = ()
+
+    def with_given(self, **given: Any) -> About:
+        """The same with what is given, None or nothing for what is not."""
+        return About(**(self.model_dump() | {name: value for name, value in given.items() if value}))
+
+
 class Header(BaseModel):
     """What the header of a model must hold; ValidationError, which is a ValueError, if it does not."""
 
@@ -43,6 +61,7 @@ class Header(BaseModel):
     channels: PositiveInt
     normalization: Statistics
     summary: dict[str, Any]
+    about: About = About()
 
     @model_validator(mode="after")
     def _consistent(self) -> Header:

@@ -18,8 +18,8 @@ from noise2same.errors import InputError
 if TYPE_CHECKING:
     from noise2same.plan import Plan
 
-TRAINING = "Training"
-"""Panel of the help."""
+TRAINING, ABOUT = "Training", "What the model says of itself"
+"""Panels of the help."""
 
 
 def setting(name: str) -> Any:
@@ -151,6 +151,27 @@ class RunOptions:
     def flags(self) -> list[str]:
         """The options that were given and are for training only."""
         return [f"--{name}" for name in ("plan", "log") if is_given(getattr(self, name))]
+
+
+@dataclass(frozen=True)
+class AboutOptions:
+    """What people say of a model (`model_file.About`)."""
+
+    license: Annotated[
+        str | None,
+        typer.Option(help="License of the model, by its SPDX name such as MIT.", rich_help_panel=ABOUT),
+    ] = None
+    training_data: Annotated[
+        str | None,
+        typer.Option(help="What it was trained on: an address (https://...), or a sentence.", rich_help_panel=ABOUT),
+    ] = None
+    author: Annotated[
+        list[str] | None, typer.Option(help="Who trained it; may be given several times.", rich_help_panel=ABOUT)
+    ] = None
+
+    def given(self) -> dict[str, Any]:
+        """Fields of `About`, for `Denoiser.export`."""
+        return {"license": self.license, "training_data": self.training_data, "authors": tuple(self.author or ())}
 
 
 @dataclass(frozen=True)

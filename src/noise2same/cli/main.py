@@ -13,12 +13,15 @@ from typing import Annotated, Any, NoReturn
 import typer
 
 from noise2same import __version__
+from noise2same.cli._completion import completing, is_asked
 from noise2same.cli._interrupt import interruptible
 from noise2same.cli._terminal import console, fail, tell
 from noise2same.cli.demo import demo
 from noise2same.cli.denoise import denoise
 from noise2same.cli.diagnose import diagnose
+from noise2same.cli.doctor import doctor
 from noise2same.cli.evaluate import evaluate
+from noise2same.cli.export import export
 from noise2same.cli.info import info
 from noise2same.cli.methods import methods
 from noise2same.cli.plan import plan
@@ -33,7 +36,6 @@ __all__ = ["app", "console", "main"]
 app = typer.Typer(
     help="Denoise images from the noisy images alone: no clean data, no pairs, no noise model.",
     no_args_is_help=True,
-    add_completion=False,
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
@@ -54,7 +56,7 @@ def says_when_interrupted(command: Callable[..., None]) -> Callable[..., None]:
     return call
 
 
-for command in (denoise, train, plan, diagnose, evaluate, info, methods, studio, demo, reproduce):
+for command in (denoise, train, plan, diagnose, evaluate, info, export, methods, doctor, studio, demo, reproduce):
     app.command()(says_when_interrupted(command))
 
 
@@ -93,7 +95,8 @@ def main() -> None:
     warnings.showwarning = lambda message, *_, **__: tell(str(message), "Warning: ", "yellow")
     try:
         with interruptible():
-            code = app(prog_name="noise2same", standalone_mode=False)
+            command = completing(app) if is_asked() else app
+            code = command(prog_name="noise2same", standalone_mode=False)
             sys.stdout.flush()
         sys.exit(code)
     except InputError as error:

@@ -7,7 +7,17 @@ from typing import Annotated
 
 import typer
 
-from noise2same.cli._options import TRAINING, Axes, Inputs, Json, RunOptions, Target, TrainingOptions, expand_options
+from noise2same.cli._options import (
+    TRAINING,
+    AboutOptions,
+    Axes,
+    Inputs,
+    Json,
+    RunOptions,
+    Target,
+    TrainingOptions,
+    expand_options,
+)
 from noise2same.cli._terminal import console, print_json, tell
 from noise2same.errors import InputError
 
@@ -37,6 +47,7 @@ def train(
             rich_help_panel=TRAINING,
         ),
     ] = 1,
+    about: AboutOptions,
     as_json: Json = False,
 ) -> None:
     """Train a model on noisy images, for use with denoise --model."""
@@ -63,6 +74,7 @@ def train(
         if plan is not None:
             raise InputError(f"{model} is finished, and a plan starts a new run: leave out --plan or --resume.")
         denoiser = pipeline.load_to_resume(model, training.given())
+    denoiser.about = denoiser.about.with_given(**about.given())
     listener = pipeline.Listener(say=tell)
     fallback = None if denoiser.network is None else denoiser.axes
     if target is None:

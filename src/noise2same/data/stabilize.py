@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
+Images = TypeVar("Images", bound=Any)
+"""A NumPy array or a torch tensor, of any shape."""
 ZERO = 2 * (3 / 8) ** 0.5
 """Where the transform takes a pixel without photons."""
 
@@ -49,30 +51,36 @@ class Stabilizer:
         """(N, C, [Z,] Y, X) in its own units -> the stabilized scale."""
         z = np.empty(image.shape)
         for sample, channel, row in np.ndindex(image.shape[:3]):  # little at a time, since images may fill the memory
-            z[sample, channel, row] = _root(image[sample, channel, row], self.a[channel], self.b[channel])
+            z[sample, channel, row] = root(
+                np.asarray(image[sample, channel, row], np.float64), self.a[channel], self.b[channel]
+            )
         return z
 
     def undo(self, z: NDArray[Any]) -> NDArray[np.float64]:
         """Means of stabilized values, (N, C, [Z,] Y, X) -> means in the image's own units."""
         image = np.empty(z.shape)
         for sample, channel, row in np.ndindex(z.shape[:3]):
-            image[sample, channel, row] = _square(z[sample, channel, row], self.a[channel], self.b[channel])
+            image[sample, channel, row] = square(
+                np.asarray(z[sample, channel, row], np.float64), self.a[channel], self.b[channel]
+            )
         return image
 
 
-def _root(x: NDArray[Any], a: float, b: float) -> NDArray[np.float64]:
+def root(x: Images, a: float, b: float) -> Images:
+    """Pixels of one channel, floats in their own units -> the stabilized scale."""
     if a <= 0:
         return x / _sigma(b)
-    photons = np.asarray((x + b / a) / a, np.float64)
-    return np.where(photons > 0, 2 * np.sqrt(np.maximum(photons, 0) + 3 / 8), ZERO + 2 * photons / ZERO)
+    photons = (x + b / a) / a
+    return 2 * (photons.clip(min=0) + 3 / 8) ** 0.5 + photons.clip(max=0) * (2 / ZERO)
 
 
-def _square(z: NDArray[Any], a: float, b: float) -> NDArray[np.float64]:
+def square(z: Images, a: float, b: float) -> Images:
+    """Means of one channel on the stabilized scale, floats -> means in its own units."""
     if a <= 0:
         return z * _sigma(b)
-    d = np.maximum(z, ZERO, dtype=np.float64)
+    d = z.clip(min=ZERO)
     photons = d**2 / 4 - 1 / 8 + 1.5**0.5 / (4 * d) - 11 / (8 * d**2) + 5 * 1.5**0.5 / (8 * d**3)
-    return a * (photons + np.minimum(z - ZERO, 0) * ZERO / 2) - b / a
+    return a * (photons + (z - ZERO).clip(max=0) * (ZERO / 2)) - b / a
 
 
 def _sigma(b: float) -> float:

@@ -13,6 +13,7 @@ from torch import Tensor, nn
 
 from noise2same import ranks
 from noise2same.config import Config
+from noise2same.data.columns import columns
 from noise2same.data.normalize import Normalization
 from noise2same.data.patches import Batch
 from noise2same.errors import InputError
@@ -171,7 +172,9 @@ class Classical(Algorithm):
 
 def by_channel(values: Sequence[float] | Tensor, like: Tensor) -> Tensor:
     """One value a channel, or one for all, to be combined with images of shape (B, C, [Z,] Y, X): (C, 1, ...)."""
-    return torch.as_tensor(values, dtype=like.dtype, device=like.device).reshape(-1, *[1] * (like.ndim - 2))
+    if not isinstance(values, Tensor):
+        return columns(list(values), like)
+    return values.to(like).reshape(-1, *[1] * (like.ndim - 2))
 
 
 def channel_sums(values: Tensor) -> Tensor:

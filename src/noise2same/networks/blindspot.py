@@ -55,7 +55,7 @@ class BlindSpot(nn.Module):
         for axis in range(2, x.ndim):
             half = self.lateral if self.axial is None or axis > 2 else self.axial
             along = x.movedim(axis, 2)
-            forth, back = half(torch.cat([along, along.flip(2)])).chunk(2)
+            forth, back = half(torch.cat([along, along.flip(2)])).unflatten(0, (2, -1)).unbind()
             directions += [forth.movedim(2, axis), back.flip(2).movedim(2, axis)]
         return self.merge(torch.cat(directions, 1))
 

@@ -149,10 +149,11 @@ class NoiseModel:
 
 def _columns(values: Sequence[float] | NDArray[Any], like: Any) -> Any:
     """One value a channel, or one for all, to be combined with images (B, C, [Z,] Y, X)."""
-    shape = (-1, *[1] * (like.ndim - 2))
     if isinstance(like, np.ndarray):
-        return np.asarray(values).reshape(shape)
-    return like.new_tensor(np.asarray(values).tolist()).reshape(shape)
+        return np.asarray(values).reshape(-1, *[1] * (like.ndim - 2))
+    from noise2same.data.columns import columns  # imports torch
+
+    return columns(np.asarray(values).tolist(), like)
 
 
 def _floats(values: NDArray[Any]) -> tuple[float, ...]:

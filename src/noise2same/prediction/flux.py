@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy import ndimage
+
+Images = TypeVar("Images", bound=Any)
+"""A NumPy array or a torch tensor, (1, C, [Z,] Y, X)."""
 
 # Chosen on the development scenes of benchmarks/stars.py and on a field of narrow stars, of widths from 1 to 3, weights
 # by the variance of the noise or by the signal, and signals of 1 to 6: fluxes without bias, and no noise that shows.
@@ -38,7 +41,11 @@ def keep_flux(noisy: NDArray[Any], denoised: NDArray[np.float64], signal: NDArra
     signal : ndarray, (1, C, [Z,] Y, X)
         What is denoised is above the mean, on the stabilized scale.
     """
-    square = np.square(np.maximum(signal, 0))
     width = (0.0,) * (noisy.ndim - 2) + (WIDTH, WIDTH)
-    removed = ndimage.gaussian_filter(noisy - denoised, width, radius=REACH)
+    return give_back(denoised, ndimage.gaussian_filter(noisy - denoised, width, radius=REACH), signal)
+
+
+def give_back(denoised: Images, removed: Images, signal: Images) -> Images:
+    """`keep_flux`, of arrays or tensors, where the local mean of what was removed is known."""
+    square = signal.clip(min=0) ** 2
     return denoised + square / (square + HALF**2) * removed

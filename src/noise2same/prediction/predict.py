@@ -520,8 +520,11 @@ def forward(network: Callable[..., Tensor], x: Tensor, tta: bool, frames: slice 
     """
     if frames is not None:
         network = partial(network, frames=frames)
-    if not tta:
-        return network(x)
+    return over_turns(network, x) if tta else network(x)
+
+
+def over_turns(network: Callable[[Tensor], Tensor], x: Tensor) -> Tensor:
+    """Mean of a network's outputs over the eight rotations and flips of the YX plane."""
     total = torch.zeros_like(x)
     for turns, flip in product(range(4), (False, True)):
         turned = torch.rot90(x, turns, (-2, -1))
