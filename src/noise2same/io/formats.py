@@ -32,6 +32,7 @@ BUILT_IN = {
     ".jpeg": "jpeg",
     ".npy": "npy",
     ".zarr": "ome_zarr",
+    **dict.fromkeys((".mrc", ".mrcs", ".map", ".rec", ".st", ".mrc.gz", ".map.gz"), "mrc"),
 }
 
 
@@ -63,9 +64,9 @@ class Format(Protocol):
 
 
 if TYPE_CHECKING:
-    from noise2same.io import jpeg, npy, ome_zarr, png, tiff
+    from noise2same.io import jpeg, mrc, npy, ome_zarr, png, tiff
 
-    _CHECKED: list[Format] = [jpeg, npy, ome_zarr, png, tiff]  # mypy holds our modules to the protocol
+    _CHECKED: list[Format] = [jpeg, mrc, npy, ome_zarr, png, tiff]  # mypy holds our modules to the protocol
 
 
 @cache
