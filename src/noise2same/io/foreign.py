@@ -18,7 +18,6 @@ _ADVICE = {
     f"convert to OME-TIFF with bfconvert of Bio-Formats, or {_FIJI}": (
         ".dv .r3d .stk .sif .spe .obf .msr .mvd2 .flex .lei .ics .ids .mrxs .svs .ndpi .scn .bif .qptiff .btf .sld"
     ),
-    "save as 32-bit TIFF from Siril or Fiji, or in Python as .npy what astropy reads": ".fits .fit .fts",
     "develop to 16-bit TIFF, without denoising or sharpening, in darktable or RawTherapee": (
         ".cr2 .cr3 .crw .nef .nrw .arw .srf .sr2 .dng .raf .orf .rw2 .pef .srw .3fr .iiq .x3f"
     ),

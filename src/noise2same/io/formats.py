@@ -4,8 +4,8 @@ Each format of ours is a module of this folder, imported on first use: their lib
 add theirs by an entry point of the group 'noise2same.formats', whose name is a suffix and whose value is a `Format`::
 
     [project.entry-points."noise2same.formats"]
-    ".fits" = "astro_formats:FITS"
-    ".fits.gz" = "astro_formats:FITS"
+    ".sif" = "camera_formats:SIF"
+    ".sif.gz" = "camera_formats:SIF"
 """
 
 from __future__ import annotations
@@ -32,6 +32,7 @@ BUILT_IN = {
     ".jpeg": "jpeg",
     ".npy": "npy",
     ".zarr": "ome_zarr",
+    **dict.fromkeys((".fits", ".fit", ".fts", ".fits.gz", ".fit.gz", ".fits.fz"), "fits"),
     **dict.fromkeys((".mrc", ".mrcs", ".map", ".rec", ".st", ".mrc.gz", ".map.gz"), "mrc"),
 }
 
@@ -64,9 +65,9 @@ class Format(Protocol):
 
 
 if TYPE_CHECKING:
-    from noise2same.io import jpeg, mrc, npy, ome_zarr, png, tiff
+    from noise2same.io import fits, jpeg, mrc, npy, ome_zarr, png, tiff
 
-    _CHECKED: list[Format] = [jpeg, mrc, npy, ome_zarr, png, tiff]  # mypy holds our modules to the protocol
+    _CHECKED: list[Format] = [fits, jpeg, mrc, npy, ome_zarr, png, tiff]  # mypy holds our modules to the protocol
 
 
 @cache

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import gzip
 import math
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -15,11 +13,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from noise2same.errors import InputError
-from noise2same.files import reserve
 from noise2same.io import units
 from noise2same.io.extras import load
-from noise2same.io.image import Decoded, Image, Pieces
-from noise2same.io.raw import Raw
+from noise2same.io.image import Image
+from noise2same.io.packed import filled, mapped, stored
 
 suffixes = (".mrc", ".mrcs", ".map", ".rec", ".st", ".mrc.gz", ".map.gz")
 default_output = ""
@@ -35,17 +32,9 @@ SLAB = 2**24  # values of which statistics are computed at once
 def read(path: Path) -> Image:
     header, extended = _headers(path)
     dtype, shape, axes = _dtype(path, header), *_shape(path, header)
-    offset = HEADER + len(extended)
     details = {"mrc": header, "mrc_extended": extended}
-    if _packed(path):
-        data: Decoded | Pieces = Decoded(path, shape, dtype, partial(_unpack, offset=offset, shape=shape, dtype=dtype))
-    else:
-        data = Pieces(Raw(path, offset, shape, dtype), path)
+    data = stored(path, HEADER + len(extended), shape, dtype)
     return Image(data, axes, *_sizes(header), path, details)
-
-
-def _packed(path: Path) -> bool:
-    return path.suffix.lower() == ".gz"
 
 
 def _headers(path: Path) -> tuple[NDArray[Any], bytes]:
@@ -100,13 +89,6 @@ def _sizes(header: NDArray[Any]) -> tuple[dict[str, float], str]:
     return units.combine(found)
 
 
-def _unpack(path: Path, offset: int, shape: tuple[int, ...], dtype: np.dtype[Any]) -> NDArray[Any]:
-    with gzip.open(path) as file:
-        file.seek(offset)
-        content = file.read(math.prod(shape) * dtype.itemsize)
-    return np.frombuffer(content, dtype).reshape(shape)
-
-
 def check(path: Path, like: Image | None, dtype: np.dtype[Any]) -> None:
     if like is None:
         return
@@ -133,22 +115,14 @@ def create(path: Path, like: Image, dtype: np.dtype[Any]) -> Iterator[np.ndarray
     extended = like.details["mrc_extended"] if kept else b""
     if dtype.name in MODES:
         header["mode"] = MODES[dtype.name]
-    stored = dtype.newbyteorder(header.dtype["nx"].byteorder)
-    if _packed(path):
-        out: Any = np.zeros(like.shape, stored)
-    else:
-        path.write_bytes(header.tobytes() + extended)
-        out = np.memmap(path, stored, "r+", HEADER + len(extended), like.shape)
-        reserve(path)
-    yield out
-    _describe(header, out)
-    if _packed(path):
-        with gzip.open(path, "wb") as file:
-            file.write(header.tobytes() + extended + out.tobytes())
-    else:
+    with filled(path) as file:
+        file.write(header.tobytes() + extended)
+        out = mapped(file, like.shape, dtype.newbyteorder(header.dtype["nx"].byteorder))
+        yield out
+        _describe(header, out)
         out.flush()
-        with path.open("r+b") as file:
-            file.write(header.tobytes())
+        file.seek(0)
+        file.write(header.tobytes())
 
 
 def _new_header(path: Path, like: Image) -> NDArray[Any]:
