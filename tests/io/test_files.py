@@ -76,7 +76,7 @@ def test_find_says_what_is_wrong(name: str, match: str, tmp_path: Path) -> None:
         ("a.nd2", "'.nd2' is not supported; export as TIFF from NIS-Elements"),
         ("a.lif", "'.lif'.*LAS X"),
         ("a.fits.bz2", "'.fits.bz2' is not supported; unpack first"),
-        ("a.nii.gz", "'.nii.gz'.*nibabel"),
+        ("a.mha.gz", "'.mha.gz'.*SimpleITK"),
         ("a.tif.gz", "'.tif.gz' is not supported; unpack first"),
         ("b.2024.gz", "'.gz'.*unpack"),
         ("a.NEF", "'.nef'.*16-bit TIFF"),

@@ -72,7 +72,7 @@ def read(path: str | os.PathLike[str], axes: str | None = None, *, fallback: str
     path = Path(path).expanduser()
     if not os.path.exists(path):
         raise InputError(f"{path} does not exist; check its name and folder.")
-    if path.is_dir() and not formats.is_zarr(path):
+    if path.is_dir() and not (formats.is_zarr(path) or formats.is_dicom_folder(path)):
         raise InputError(f"{path} is a folder, not an image; name a file inside it.")
     file_format = formats.format_of(path, reading=True)
     try:
@@ -203,6 +203,8 @@ def state_of(image: Image) -> list[Any]:
     if image.path is None:
         return ["an array", image.axes, list(image.shape), str(image.dtype)]
     path = image.path.resolve()
+    if not (path.is_file() or formats.is_zarr(path)):
+        return [str(path), image.axes, list(image.shape), str(image.dtype), identity(path)]
     names = [path] if path.is_file() else [path / name for name in ("zarr.json", ".zarray", ".zattrs", ".zgroup")]
     states = [(at.stat().st_size, at.stat().st_mtime_ns) for at in names if at.is_file()]
     return [str(path), image.axes, list(image.shape), str(image.dtype), states]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
-from functools import partial
+from dataclasses import replace
 from io import BytesIO
 from pathlib import Path
 from typing import Any, BinaryIO
@@ -16,15 +16,16 @@ from numpy.typing import NDArray
 from noise2same.errors import InputError
 from noise2same.io import units
 from noise2same.io.extras import load
-from noise2same.io.image import Decoded, Image, Pieces
-from noise2same.io.packed import filled, is_packed, mapped, opened
-from noise2same.io.raw import Boxes, Raw
+from noise2same.io.image import Image, lazily
+from noise2same.io.packed import filled, mapped, opened, stored
+from noise2same.io.raw import Boxes
+from noise2same.io.scaling import Scaling
 
 suffixes = (".fits", ".fit", ".fts", ".fits.gz", ".fit.gz", ".fits.fz")
 default_output = ""
 
 BLOCK = 2880  # bytes, of which headers and data are whole multiples
-BITPIX = {8: "u1", 16: "i2", 32: "i4", 64: "i8", -32: "f4", -64: "f8"}
+BITPIX = {8: ">u1", 16: ">i2", 32: ">i4", 64: ">i8", -32: ">f4", -64: ">f8"}
 COPY_BYTES = 2**20  # of other HDUs, copied at once
 SLAB = 2**24  # pixels of which the sign is changed at once
 # the axis that a CTYPE means; those with spectra in them are not here: to treat them as Z or C is the user's choice
@@ -50,13 +51,9 @@ def read(path: Path) -> Image:
         tiled, at = type(hdu).__name__ == "CompImageHDU", hdu.fileinfo()
     while len(shape) > 2 and shape[0] == 1:  # such as one polarization and one frequency
         shape = shape[1:]
-    scaling = _Scaling(header)
-    data: Decoded | Pieces
-    if is_packed(path) or tiled:
-        boxes = _Section(path, numbers[0], shape, scaling)
-        data = Decoded(path, shape, scaling.dtype, partial(_all, boxes)) if is_packed(path) else Pieces(boxes, path)
-    else:
-        data = Pieces(_Physical(Raw(path, at["datLoc"], shape, np.dtype(scaling.raw).newbyteorder(">")), scaling), path)
+    scaling = _scaling(header)
+    section = _Section(path, numbers[0], shape, scaling)
+    data = lazily(section, path) if tiled else stored(path, at["datLoc"], shape, scaling)
     kept = {"header": header, "scaling": scaling, "shape": shape}
     kept |= {"start": at["hdrLoc"], "stop": at["datLoc"] + at["datSpan"]}
     axes = _axes(header, shape)
@@ -79,36 +76,28 @@ def _is_picture(hdu: Any) -> bool:
     return image and hdu.name.upper().strip("0123456789_ ") not in COMPANIONS.split()
 
 
-class _Scaling:
-    """How stored values become physical ones: BZERO + BSCALE · raw, and NaN where an integer is BLANK."""
+def _scaling(header: Any) -> Scaling:
+    bits, blank = int(header["BITPIX"]), header.get("BLANK")
+    raw = np.dtype(BITPIX[bits])
+    blank = int(blank) if bits > 0 and isinstance(blank, int) else None
+    scaling = Scaling(raw, float(header.get("BSCALE", 1)), float(header.get("BZERO", 0)), blank)
+    return _Flipped(raw) if bits > 0 and scaling == replace(scaling, **_other_kind(bits)) else scaling
 
-    def __init__(self, header: Any) -> None:
-        bits = int(header["BITPIX"])
-        self.raw = BITPIX[bits]
-        self.scale, self.zero = float(header.get("BSCALE", 1)), header.get("BZERO", 0)
-        blank = header.get("BLANK")
-        self.blank = int(blank) if bits > 0 and isinstance(blank, int) else None
-        plain = self.scale == 1 and self.blank is None
-        sign = -128 if bits == 8 else 2 ** (bits - 1) if bits > 0 else 0  # with this zero, the other kind of integer
-        self.flips = plain and bits > 0 and self.zero == sign
-        if self.flips:
-            kind = "i1" if bits == 8 else f"u{bits // 8}"
-        elif plain and self.zero == 0:
-            kind = self.raw
-        else:  # as many bits as hold all integers
-            kind = "f4" if bits in (8, 16, -32) else "f8"
-        self.dtype = np.dtype(kind)
-        self.exact = self.flips or (plain and self.zero == 0)
+
+def _other_kind(bits: int) -> dict[str, Any]:
+    """The scaling that stands for integers of the other kind, with a sign or without."""
+    return {"scale": 1.0, "zero": -128.0 if bits == 8 else 2.0 ** (bits - 1), "blank": None}
+
+
+class _Flipped(Scaling):
+    """Integers of the kind that FITS does not have: bytes with a sign, and others without."""
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        return np.dtype(f"{'i' if self.raw.itemsize == 1 else 'u'}{self.raw.itemsize}")
 
     def __call__(self, raw: NDArray[Any]) -> NDArray[Any]:
-        if self.flips:
-            return flipped(raw.astype(self.raw, copy=False).view(self.dtype))
-        values = raw.astype(self.dtype)
-        if self.dtype.kind == "f" and (self.scale, self.zero) != (1, 0):
-            values = values * self.dtype.type(self.scale) + self.dtype.type(self.zero)
-        if self.blank is not None:
-            values[raw == self.blank] = np.nan
-        return values
+        return flipped(raw.astype(self.raw.newbyteorder("="), copy=False).view(self.dtype))
 
 
 def flipped(integers: NDArray[Any]) -> NDArray[Any]:
@@ -118,21 +107,10 @@ def flipped(integers: NDArray[Any]) -> NDArray[Any]:
     return integers ^ high
 
 
-class _Physical(Boxes):
-    """Physical values of stored ones."""
-
-    def __init__(self, raw: Boxes, scaling: _Scaling) -> None:
-        self._raw, self._scaling = raw, scaling
-        self.shape, self.dtype = raw.shape, scaling.dtype
-
-    def _box(self, box: Any) -> NDArray[Any]:
-        return self._scaling(self._raw[tuple(box)])
-
-
 class _Section(Boxes):
     """Physical values of an HDU that is compressed in tiles, or in a packed file."""
 
-    def __init__(self, path: Path, number: int, shape: tuple[int, ...], scaling: _Scaling) -> None:
+    def __init__(self, path: Path, number: int, shape: tuple[int, ...], scaling: Scaling) -> None:
         self._path, self._number, self._scaling = path, number, scaling
         self.shape, self.dtype = shape, scaling.dtype
 
@@ -142,10 +120,6 @@ class _Section(Boxes):
             ones = (slice(0, 1),) * (len(hdu.shape) - self.ndim)
             raw = np.asarray(hdu.section[(*ones, *box)])
         return self._scaling(raw.reshape(raw.shape[len(ones) :]))
-
-
-def _all(boxes: _Section, _: Path) -> NDArray[Any]:
-    return boxes[...]
 
 
 def _axes(header: Any, shape: tuple[int, ...]) -> str:
@@ -206,7 +180,7 @@ def _plain(file: BinaryIO, header: Any, like: Image, dtype: np.dtype[Any]) -> It
     shape = (*like.shape[:-3], *np.roll(like.shape[-3:], 1).tolist()) if planes else like.shape
     out = mapped(file, shape, dtype.newbyteorder(">"))
     yield np.moveaxis(out, -3, -1) if planes else out
-    if _Scaling(header).flips:
+    if isinstance(_scaling(header), _Flipped):
         flat = out.reshape(-1)
         for start in range(0, flat.size, SLAB):
             flat[start : start + SLAB] = flipped(flat[start : start + SLAB])
@@ -263,4 +237,4 @@ def _set_type(header: Any, dtype: np.dtype[Any]) -> None:
     bits = 8 * dtype.itemsize
     header["BITPIX"] = -bits if dtype.kind == "f" else bits
     if dtype.kind == ("i" if bits == 8 else "u"):
-        header["BSCALE"], header["BZERO"] = 1, -128 if bits == 8 else 2 ** (bits - 1)
+        header["BSCALE"], header["BZERO"] = 1, int(_other_kind(bits)["zero"])

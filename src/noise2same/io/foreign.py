@@ -25,8 +25,7 @@ _ADVICE = {
         ".heic .heif .avif .webp .bmp .gif .jp2 .j2k .jxl .jxr .tga .ppm .pgm .pbm .pnm .psd .xcf .exr .hdr .jfif"
     ),
     "save the frames as TIFF, with ffmpeg or Fiji": ".avi .mp4 .mov .mkv .wmv .webm .mpg .mpeg .m4v",
-    "save as TIFF from Fiji, or in Python as .npy what pydicom reads": ".dcm .dicom .ima",
-    "save as TIFF from Fiji, or in Python as .npy what nibabel or SimpleITK reads": ".nii .mha .mhd .nrrd .mgz .mgh",
+    "save as TIFF from Fiji, or in Python as .npy what SimpleITK or nibabel reads": ".mha .mhd .nrrd .mgz .mgh",
     "save as TIFF from Fiji, or in Python as .npy what ncempy reads": ".dm3 .dm4 .ser .emd .eer",
     "save the array in Python as .npy": ".npz .mat .h5 .hdf5 .hdf .nc .klb",
     "open in Fiji (File > Import > Raw) and save as TIFF": ".raw",

@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any, Protocol, cast
 import numpy as np
 
 from noise2same.errors import InputError
-from noise2same.io import foreign
+from noise2same.io import dicom, foreign
 from noise2same.io.image import Image
 
 BUILT_IN = {
@@ -32,8 +32,10 @@ BUILT_IN = {
     ".jpeg": "jpeg",
     ".npy": "npy",
     ".zarr": "ome_zarr",
+    **dict.fromkeys((".dcm", ".dicom", ".ima"), "dicom"),
     **dict.fromkeys((".fits", ".fit", ".fts", ".fits.gz", ".fit.gz", ".fits.fz"), "fits"),
     **dict.fromkeys((".mrc", ".mrcs", ".map", ".rec", ".st", ".mrc.gz", ".map.gz"), "mrc"),
+    **dict.fromkeys((".nii", ".nii.gz"), "nifti"),
 }
 
 
@@ -65,9 +67,10 @@ class Format(Protocol):
 
 
 if TYPE_CHECKING:
-    from noise2same.io import fits, jpeg, mrc, npy, ome_zarr, png, tiff
+    from noise2same.io import fits, jpeg, mrc, nifti, npy, ome_zarr, png, tiff
 
-    _CHECKED: list[Format] = [fits, jpeg, mrc, npy, ome_zarr, png, tiff]  # mypy holds our modules to the protocol
+    # mypy holds our modules to the protocol
+    _CHECKED: list[Format] = [dicom, fits, jpeg, mrc, nifti, npy, ome_zarr, png, tiff]
 
 
 @cache
@@ -99,6 +102,14 @@ def is_zarr(path: Path) -> bool:
     return path.suffix.lower() == ".zarr" or has_zarr_files(path)
 
 
+def is_dicom_folder(path: Path) -> bool:
+    """Whether a path is a folder whose only images are DICOM, which may be slices of one volume."""
+    if not os.path.isdir(path) or is_zarr(path):
+        return False
+    others = any(supported(item) and item.suffix.lower() not in dicom.suffixes for item in path.iterdir())
+    return not others and bool(dicom.files_of(path))
+
+
 def supported(path: Path) -> bool:
     """Whether there is a reader for this name."""
     return bool(suffix_of(path)) or is_zarr(path)
@@ -106,7 +117,7 @@ def supported(path: Path) -> bool:
 
 def format_of(path: Path, *, reading: bool = False) -> Format:
     """What reads and writes a path, by its suffix. The error for a file to read says how to export it."""
-    suffix = suffix_of(path).lower() or (".zarr" if is_zarr(path) else "")
+    suffix = suffix_of(path).lower() or (".zarr" if is_zarr(path) else ".dcm" if is_dicom_folder(path) else "")
     if not suffix:
         kind = foreign.suffix(path)
         step = (foreign.advice(kind) if reading else "") or f"use one of {', '.join(suffixes())}"

@@ -17,6 +17,7 @@ from noise2same.io import units
 from noise2same.io.extras import load
 from noise2same.io.image import Image
 from noise2same.io.packed import filled, mapped, stored
+from noise2same.io.scaling import Scaling
 
 suffixes = (".mrc", ".mrcs", ".map", ".rec", ".st", ".mrc.gz", ".map.gz")
 default_output = ""
@@ -33,7 +34,7 @@ def read(path: Path) -> Image:
     header, extended = _headers(path)
     dtype, shape, axes = _dtype(path, header), *_shape(path, header)
     details = {"mrc": header, "mrc_extended": extended}
-    data = stored(path, HEADER + len(extended), shape, dtype)
+    data = stored(path, HEADER + len(extended), shape, Scaling(dtype))
     return Image(data, axes, *_sizes(header), path, details)
 
 

@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 from noise2same.files import reserve
 from noise2same.io.image import Decoded, Pieces
 from noise2same.io.raw import Raw
+from noise2same.io.scaling import Physical, Scaling
 
 LEVEL = 6  # of gzip: its own default; 9 takes several times as long for a few percent
 
@@ -34,17 +35,18 @@ def opened(path: Path) -> Iterator[BinaryIO]:
         yield cast(BinaryIO, file)
 
 
-def stored(path: Path, offset: int, shape: tuple[int, ...], dtype: np.dtype[Any]) -> Decoded | Pieces:
+def stored(path: Path, offset: int, shape: tuple[int, ...], scaling: Scaling) -> Decoded | Pieces:
     """Pixels in C order from an offset on: of a plain file piece by piece, of a packed one all at once."""
     if is_packed(path):
-        return Decoded(path, shape, dtype, partial(_unpacked, offset=offset, shape=shape, dtype=dtype))
-    return Pieces(Raw(path, offset, shape, dtype), path)
+        return Decoded(path, shape, scaling.dtype, partial(_unpacked, offset=offset, shape=shape, scaling=scaling))
+    return Pieces(Physical(Raw(path, offset, shape, scaling.raw), scaling), path)
 
 
-def _unpacked(path: Path, *, offset: int, shape: tuple[int, ...], dtype: np.dtype[Any]) -> NDArray[Any]:
+def _unpacked(path: Path, *, offset: int, shape: tuple[int, ...], scaling: Scaling) -> NDArray[Any]:
     with opened(path) as file:
         file.seek(offset)
-        return np.frombuffer(file.read(math.prod(shape) * dtype.itemsize), dtype).reshape(shape)
+        content = file.read(math.prod(shape) * scaling.raw.itemsize)
+    return scaling(np.frombuffer(content, scaling.raw).reshape(shape))
 
 
 @contextmanager

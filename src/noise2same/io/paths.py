@@ -12,15 +12,15 @@ from typing import Any
 import numpy as np
 
 from noise2same.errors import InputError
-from noise2same.io import foreign, formats
+from noise2same.io import dicom, foreign, formats
 from noise2same.io.image import Image
 
 
 def find(inputs: Sequence[str | os.PathLike[str]]) -> list[Path]:
     """Files, folders and glob patterns -> image files, in order and each once.
 
-    A folder stands for every image directly inside it, sorted by name; a Zarr folder is itself an image. Files among
-    them that may be images but cannot be read are named in a warning.
+    A folder stands for every image directly inside it, sorted by name; a Zarr folder, or one of the slices of a
+    DICOM series, is itself an image. Files among them that may be images but cannot be read are named in a warning.
     """
     if isinstance(inputs, str | os.PathLike):
         inputs = [inputs]
@@ -29,6 +29,8 @@ def find(inputs: Sequence[str | os.PathLike[str]]) -> list[Path]:
 
 
 def _expand(path: Path) -> list[Path]:
+    if formats.is_dicom_folder(path):
+        return dicom.sources(path)
     if os.path.isdir(path) and not formats.is_zarr(path):
         return _images(path, path.iterdir(), f"{path} is a folder without images")
     if os.path.exists(path):  # unlike pathlib's, false for names that cannot be
@@ -120,8 +122,8 @@ def check_apart(path: str | os.PathLike[str], others: Sequence[str | os.PathLike
 def output_name(path: Path) -> str:
     """File name for what is made from the image `path`: its own, or that of another format if its own is only read."""
     suffix = formats.suffix_of(path)
-    if not suffix:  # a Zarr folder may have any name
-        return f"{path.name}.zarr"
+    if not suffix:  # folders may have any name
+        return path.name + (dicom.default_output if formats.is_dicom_folder(path) else ".zarr")
     other = formats.format_of(path).default_output
     return path.name.removesuffix(suffix) + other if other else path.name
 

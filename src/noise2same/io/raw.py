@@ -32,6 +32,10 @@ class Boxes:
         box, inside = zip(*map(_box_along, keys, self.shape), strict=True) if keys else ((), ())
         return self._box(box)[inside]
 
+    def everything(self, _: Path) -> NDArray[Any]:
+        """All pixels, for `Decoded`."""
+        return self[...]
+
     def _box(self, box: Any) -> NDArray[Any]:
         """The pixels of a box: a slice with start and stop along each axis."""
         raise NotImplementedError
