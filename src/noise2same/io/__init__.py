@@ -86,7 +86,7 @@ def read(path: str | os.PathLike[str], axes: str | None = None, *, fallback: str
     path = Path(path).expanduser()
     if not os.path.exists(file_of(path)):
         raise InputError(f"{path} does not exist; check its name and folder.")
-    if path.is_dir() and not formats.is_zarr(path):
+    if path.is_dir() and not (formats.is_zarr(path) or formats.is_dicom_folder(path)):
         raise InputError(f"{path} is a folder, not an image; name a file inside it.")
     try:
         stamp = "" if path.is_dir() else identity(path)
@@ -237,6 +237,8 @@ def state_of(image: Image) -> list[Any]:
         return ["an array", image.axes, list(image.shape), str(image.dtype)]
     path = image.path.resolve()
     file = file_of(path)
+    if not (file.is_file() or formats.is_zarr(path)):
+        return [str(path), image.axes, list(image.shape), str(image.dtype), identity(path)]
     names = [file] if file.is_file() else [path / name for name in ("zarr.json", ".zarray", ".zattrs", ".zgroup")]
     states = [(at.stat().st_size, at.stat().st_mtime_ns) for at in names if at.is_file()]
     return [str(path), image.axes, list(image.shape), str(image.dtype), states]

@@ -4,8 +4,8 @@ Each format of ours is a module of this folder, imported on first use: their lib
 add theirs by an entry point of the group 'noise2same.formats', whose name is a suffix and whose value is a `Format`::
 
     [project.entry-points."noise2same.formats"]
-    ".fits" = "astro_formats:FITS"
-    ".fits.gz" = "astro_formats:FITS"
+    ".sif" = "camera_formats:SIF"
+    ".sif.gz" = "camera_formats:SIF"
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any, Protocol, cast, runtime_checkable
 import numpy as np
 
 from noise2same.errors import InputError
-from noise2same.io import foreign
+from noise2same.io import dicom, foreign
 from noise2same.io.image import Image
 
 BUILT_IN = {
@@ -33,6 +33,10 @@ BUILT_IN = {
     ".jpeg": "jpeg",
     ".npy": "npy",
     ".zarr": "ome_zarr",
+    **dict.fromkeys((".dcm", ".dicom", ".ima"), "dicom"),
+    **dict.fromkeys((".fits", ".fit", ".fts", ".fits.gz", ".fit.gz", ".fits.fz"), "fits"),
+    **dict.fromkeys((".mrc", ".mrcs", ".map", ".rec", ".st", ".mrc.gz", ".map.gz"), "mrc"),
+    **dict.fromkeys((".nii", ".nii.gz"), "nifti"),
 }
 
 
@@ -84,11 +88,12 @@ class Joining(Protocol):
 
 
 if TYPE_CHECKING:
-    from noise2same.io import jpeg, npy, ome_zarr, png, tiff
+    from noise2same.io import fits, jpeg, mrc, nifti, npy, ome_zarr, png, tiff
 
+    # mypy holds our modules to the protocols
     _SEVERAL: list[Several] = [ome_zarr, tiff]
     _JOINING: list[Joining] = [ome_zarr, tiff]
-    _CHECKED: list[Format] = [jpeg, npy, ome_zarr, png, tiff]  # mypy holds our modules to the protocol
+    _CHECKED: list[Format] = [dicom, fits, jpeg, mrc, nifti, npy, ome_zarr, png, tiff]
 
 
 @cache
@@ -120,6 +125,14 @@ def is_zarr(path: Path) -> bool:
     return path.suffix.lower() == ".zarr" or has_zarr_files(path)
 
 
+def is_dicom_folder(path: Path) -> bool:
+    """Whether a path is a folder whose only images are DICOM, which may be slices of one volume."""
+    if not os.path.isdir(path) or is_zarr(path):
+        return False
+    others = any(supported(item) and item.suffix.lower() not in dicom.suffixes for item in path.iterdir())
+    return not others and bool(dicom.files_of(path))
+
+
 def supported(path: Path) -> bool:
     """Whether there is a reader for this name."""
     return bool(suffix_of(path)) or is_zarr(path)
@@ -127,7 +140,7 @@ def supported(path: Path) -> bool:
 
 def format_of(path: Path, *, reading: bool = False) -> Format:
     """What reads and writes a path, by its suffix. The error for a file to read says how to export it."""
-    suffix = suffix_of(path).lower() or (".zarr" if is_zarr(path) else "")
+    suffix = suffix_of(path).lower() or (".zarr" if is_zarr(path) else ".dcm" if is_dicom_folder(path) else "")
     if not suffix:
         kind = foreign.suffix(path)
         step = (foreign.advice(kind) if reading else "") or f"use one of {', '.join(suffixes())}"

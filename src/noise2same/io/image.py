@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -13,7 +14,9 @@ from numpy.typing import NDArray
 
 from noise2same.errors import InputError
 from noise2same.files import identity
-from noise2same.io.raw import expanded
+from noise2same.io.raw import Boxes, expanded
+
+LAZY_BYTES = 2**30  # larger images are read piece by piece
 
 
 class Sliceable(Protocol):
@@ -197,6 +200,13 @@ class Part(_OnDisk):
         """As `Decoded.forget`."""
         if isinstance(self._whole, Decoded):
             self._whole.forget()
+
+
+def lazily(source: Boxes, path: Path) -> Decoded | Pieces:
+    """Pixels that have to be decoded: once if there are few, and else each part whenever it is needed."""
+    if math.prod(source.shape) * source.dtype.itemsize <= LAZY_BYTES:
+        return Decoded(path, source.shape, source.dtype, source.everything)
+    return Pieces(source, path)
 
 
 def unreadable(path: Path, error: Exception) -> InputError:

@@ -13,15 +13,15 @@ import numpy as np
 
 from noise2same.errors import InputError
 from noise2same.files import file_of
-from noise2same.io import foreign, formats, series
+from noise2same.io import dicom, foreign, formats, series
 from noise2same.io.image import Image
 
 
 def find(inputs: Sequence[str | os.PathLike[str]]) -> list[Path]:
     """Files, folders and glob patterns -> image files, in order and each once.
 
-    A folder stands for every image directly inside it, sorted by name; a Zarr folder is itself an image. Files among
-    them that may be images but cannot be read are named in a warning.
+    A folder stands for every image directly inside it, sorted by name; a Zarr folder, or one of the slices of a
+    DICOM series, is itself an image. Files among them that may be images but cannot be read are named in a warning.
     """
     if isinstance(inputs, str | os.PathLike):
         inputs = [inputs]
@@ -30,6 +30,8 @@ def find(inputs: Sequence[str | os.PathLike[str]]) -> list[Path]:
 
 
 def _expand(path: Path) -> list[Path]:
+    if formats.is_dicom_folder(path):
+        return dicom.sources(path)
     if os.path.isdir(path) and not formats.is_zarr(path):
         return _images(path, path.iterdir(), f"{path} is a folder without images")
     if os.path.exists(file_of(path)):  # unlike pathlib's, false for names that cannot be
@@ -132,8 +134,8 @@ def output_name(path: Path, wanted: str = "") -> str:
     if wanted:
         return stem(path) + wanted
     suffix = formats.suffix_of(path)
-    if not suffix:  # a Zarr folder may have any name
-        return f"{path.name}.zarr"
+    if not suffix:  # folders may have any name
+        return path.name + (dicom.default_output if formats.is_dicom_folder(path) else ".zarr")
     other = formats.format_of(path).default_output
     return path.name.removesuffix(suffix) + other if other else path.name
 

@@ -25,13 +25,12 @@ from numpy.typing import NDArray
 from noise2same.errors import InputError
 from noise2same.files import reserve
 from noise2same.io import ome, units
-from noise2same.io.image import Decoded, Image, Part, Pieces, Sliceable
+from noise2same.io.image import LAZY_BYTES, Decoded, Image, Part, Pieces, Sliceable
 from noise2same.io.raw import Raw
 
 suffixes = (".tif", ".tiff")
 default_output = ""
 
-LAZY_BYTES = 2**30  # larger files are read piece by piece
 BIG_BYTES = 2**32 - 2**25  # larger files need BigTIFF, which ImageJ does not read
 LOSSLESS = {5: "lzw", 8: "zlib", 32946: "zlib", 50000: "zstd", 34925: "lzma", 32773: "packbits"}
 MAX_TAGS = 4096  # of a page; more are a sign of damage, on which tifffile ends too
