@@ -33,6 +33,9 @@ BUILT_IN = {
     ".jpeg": "jpeg",
     ".npy": "npy",
     ".zarr": "ome_zarr",
+    ".czi": "czi",
+    ".nd2": "nd2",
+    ".lif": "lif",
     **dict.fromkeys((".dcm", ".dicom", ".ima"), "dicom"),
     **dict.fromkeys((".fits", ".fit", ".fts", ".fits.gz", ".fit.gz", ".fits.fz"), "fits"),
     **dict.fromkeys((".mrc", ".mrcs", ".map", ".rec", ".st", ".mrc.gz", ".map.gz"), "mrc"),
@@ -88,12 +91,12 @@ class Joining(Protocol):
 
 
 if TYPE_CHECKING:
-    from noise2same.io import fits, jpeg, mrc, nifti, npy, ome_zarr, png, tiff
+    from noise2same.io import czi, fits, jpeg, lif, mrc, nd2, nifti, npy, ome_zarr, png, tiff
 
     # mypy holds our modules to the protocols
-    _SEVERAL: list[Several] = [ome_zarr, tiff]
+    _SEVERAL: list[Several] = [czi, lif, nd2, ome_zarr, tiff]
     _JOINING: list[Joining] = [ome_zarr, tiff]
-    _CHECKED: list[Format] = [dicom, fits, jpeg, mrc, nifti, npy, ome_zarr, png, tiff]
+    _CHECKED: list[Format] = [czi, dicom, fits, jpeg, lif, mrc, nd2, nifti, npy, ome_zarr, png, tiff]
 
 
 @cache
