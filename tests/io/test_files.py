@@ -79,7 +79,7 @@ def test_find_says_what_is_wrong(name: str, match: str, tmp_path: Path) -> None:
         ("a.mha.gz", "'.mha.gz'.*SimpleITK"),
         ("a.tif.gz", "'.tif.gz' is not supported; unpack first"),
         ("b.2024.gz", "'.gz'.*unpack"),
-        ("a.NEF", "'.nef'.*16-bit TIFF"),
+        ("a.X3F", "'.x3f'.*16-bit TIFF"),
         ("a.heic", "'.heic'.*PNG or TIFF"),
         ("a.webp", "'.webp'.*PNG or TIFF"),
         ("a.bmp", "'.bmp'.*PNG or TIFF"),

@@ -133,6 +133,9 @@ def test_images_of_other_formats_become_fits(axes: str, tmp_path: Path) -> None:
         assert there.axes == "CYX"
     else:
         assert_same(there, image)
+    result = io.read_result(tmp_path / "a.fits", image)
+    assert result is not None
+    assert_same(result, image)
 
 
 def test_nan_stays(tmp_path: Path) -> None:

@@ -19,7 +19,7 @@ _ADVICE = {
         ".dv .r3d .stk .sif .spe .obf .msr .mvd2 .flex .lei .ics .ids .mrxs .svs .ndpi .scn .bif .qptiff .btf .sld"
     ),
     "develop to 16-bit TIFF, without denoising or sharpening, in darktable or RawTherapee": (
-        ".cr2 .cr3 .crw .nef .nrw .arw .srf .sr2 .dng .raf .orf .rw2 .pef .srw .3fr .iiq .x3f"
+        ".crw .nrw .srf .sr2 .3fr .iiq .x3f"
     ),
     "save as PNG or TIFF in any picture program": (
         ".heic .heif .avif .webp .bmp .gif .jp2 .j2k .jxl .jxr .tga .ppm .pgm .pbm .pnm .psd .xcf .exr .hdr .jfif"

@@ -32,6 +32,7 @@ BUILT_IN = {
     ".jpeg": "jpeg",
     ".npy": "npy",
     ".zarr": "ome_zarr",
+    **dict.fromkeys((".dng", ".nef", ".cr2", ".cr3", ".arw", ".raf", ".orf", ".rw2", ".pef", ".srw"), "camera"),
     **dict.fromkeys((".dcm", ".dicom", ".ima"), "dicom"),
     **dict.fromkeys((".fits", ".fit", ".fts", ".fits.gz", ".fit.gz", ".fits.fz"), "fits"),
     **dict.fromkeys((".mrc", ".mrcs", ".map", ".rec", ".st", ".mrc.gz", ".map.gz"), "mrc"),
@@ -67,10 +68,10 @@ class Format(Protocol):
 
 
 if TYPE_CHECKING:
-    from noise2same.io import fits, jpeg, mrc, nifti, npy, ome_zarr, png, tiff
+    from noise2same.io import camera, fits, jpeg, mrc, nifti, npy, ome_zarr, png, tiff
 
     # mypy holds our modules to the protocol
-    _CHECKED: list[Format] = [dicom, fits, jpeg, mrc, nifti, npy, ome_zarr, png, tiff]
+    _CHECKED: list[Format] = [camera, dicom, fits, jpeg, mrc, nifti, npy, ome_zarr, png, tiff]
 
 
 @cache
@@ -125,6 +126,16 @@ def format_of(path: Path, *, reading: bool = False) -> Format:
     if suffix in BUILT_IN:
         return cast(Format, import_module(f"noise2same.io.{BUILT_IN[suffix]}"))
     return _load(suffix, _added()[suffix])
+
+
+def writer_of(path: Path, like: Image | None) -> Format:
+    """What writes an image to a path: the mosaic of a camera is developed where a picture is asked for."""
+    found = format_of(path)
+    if like is None or "camera" not in like.details:
+        return found
+    from noise2same.io import camera
+
+    return camera.Developing(found) if path.suffix.lower() in camera.PICTURES else found
 
 
 def _load(suffix: str, point: EntryPoint) -> Format:
