@@ -414,7 +414,7 @@ class Denoiser:
         scheduler: str | None = None,
         resume: bool = False,
     ) -> Any:
-        """Denoise one image, block by block.
+        """Denoise one image, block by block, or all images of a file that holds several.
 
         Where the network takes away more than the noise of the image, the result is blended with the input, so that it
         is not worse than that (`prediction.blend`).
@@ -451,11 +451,18 @@ class Denoiser:
         Returns
         -------
         array or Path
-            The denoised array, or the path of the file when `output` is given.
+            The denoised array, or the path of the file when `output` is given; lists of them as for `api.denoise`.
         """
         options: dict[str, Any] = {"dtype": dtype, "tta": tta, "strength": strength, "device": device}
-        options |= {"workers": workers, "scheduler": scheduler, "resume": resume}
-        return self.denoise_in_detail(image, axes, output=output, on_block=on_block, **options).result
+        options |= {"workers": workers, "scheduler": scheduler, "resume": resume, "on_block": on_block}
+        images = io.open_images(image, axes, fallback=self.axes)
+        names = io.names_in_one_file(images, "denoise them one by one")
+        outputs, whole = ([None] * len(names), None) if output is None else io.series.places(names, Path(output))
+        pairs = zip(images, outputs, strict=True)
+        results = [self.denoise_in_detail(one, output=place, **options).result for one, place in pairs]
+        if whole is not None:
+            io.series.join(whole, results, images)
+        return whole or (results[0] if len(results) == 1 else results)
 
     def denoise_in_detail(
         self,
@@ -519,9 +526,8 @@ class Denoiser:
         if done.invalid:
             warnings.warn(f"{opened.name}: {done.invalid} NaN or infinite pixels were passed through.", stacklevel=3)
         if opened.others:
-            hint = f" Name the others, such as {opened.name}/1." if opened.details.get("collection") else ""
-            told = f"{opened.name} holds {opened.others + 1} images; only the first was denoised.{hint}"
-            warnings.warn(told, stacklevel=3)
+            told = f"{opened.name} holds {opened.others + 1} images, of which the first was denoised;"
+            warnings.warn(f"{told} the next is {opened.name}/1.", stacklevel=3)
         return Denoised(out if output is None else Path(output), tuple(done.input_share.tolist()), found)
 
     def report(

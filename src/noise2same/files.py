@@ -241,11 +241,17 @@ def reserve(file: Path | BinaryIO) -> None:
         raise OSError(errno.ENOSPC, "No space left on device")
 
 
+def file_of(path: Path) -> Path:
+    """The file that a path is or, for the name of an image of a file, such as scan.czi/2, the file."""
+    return path.parent if path.name.isdecimal() and os.path.isfile(path.parent) else path
+
+
 def identity(path: Path) -> str:
     """What changes when a file does, without reading it: size, time of the last change and number (inode).
 
-    Of a folder, such as a Zarr store, it is of all that is in it.
+    Of a folder, such as a Zarr store, it is of all that is in it; of an image of a file, it is of the file.
     """
+    path = file_of(path)
     if not path.is_dir():
         found = path.stat()
         return f"{found.st_size}-{found.st_mtime_ns}-{found.st_ino}"

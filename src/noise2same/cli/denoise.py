@@ -16,6 +16,7 @@ from noise2same.cli._options import (
     Json,
     Report,
     RunOptions,
+    Series,
     TrainingOptions,
     expand_options,
 )
@@ -53,6 +54,11 @@ def denoise(
         bool, typer.Option("--verdict/--no-verdict", help="Judge each result, which takes about a quarter longer.")
     ] = True,
     report: Report = None,
+    series: Series = None,
+    suffix: Annotated[
+        str | None,
+        typer.Option("--format", metavar="SUFFIX", help="Of results in a folder, such as .ome.zarr, .tif or .png."),
+    ] = None,
     *,
     training: TrainingOptions,
     run: RunOptions,
@@ -68,21 +74,23 @@ def denoise(
         if given is not None and not verdict:
             raise InputError(f"{option} the verdict, which --no-verdict leaves out: leave out one of them.")
     from noise2same import io, pipeline
-    from noise2same.cli._outputs import made_folder, plan_outputs, plan_reports
+    from noise2same.cli._outputs import check_numbers, check_suffix, made_folder, plan_outputs, plan_reports
 
     console.quiet = batch.quiet
-    files = io.find(inputs)
-    outputs = plan_outputs(inputs, files, output.expanduser())
+    numbers = check_numbers(series)
+    planned = plan_outputs(inputs, io.find(inputs), output.expanduser(), numbers, check_suffix(suffix))
+    files, outputs, wholes = (list(column) for column in zip(*planned, strict=True))
+    first = planned[0].goes_to
     reports = plan_reports(report, files, files, outputs)
     denoiser, plan = _denoiser(model, training, run)
     learns = denoiser.network is None and denoiser.method.trained and denoiser.config.minutes != 0
-    keep = outputs[0].with_name(f"{io.stem(outputs[0])}.unfinished.safetensors") if learns else None
+    keep = first.with_name(f"{io.stem(first)}.unfinished.safetensors") if learns else None
     if run.resume and keep is not None:
         denoiser = pipeline.load_unfinished(keep, denoiser.config) or denoiser
     with made_folder(outputs[0].parent), DenoisingBar(len(files)) as bar:
         options: dict[str, Any] = {"axes": axes, "dtype": dtype, "tta": tta, "strength": strength, "verdict": verdict}
         options |= {"workers": cluster.workers, "scheduler": cluster.scheduler}
-        job = pipeline.check(files, outputs, reports, denoiser=denoiser, strict=batch.strict, **options)
+        job = pipeline.check(files, outputs, reports, wholes, denoiser=denoiser, strict=batch.strict, **options)
         warn_of_leftovers(outputs)
         shown = Shown(outputs != [output.expanduser()], bar, batch, as_json=as_json)
         listener = pipeline.Listener(say=tell, on_block=bar, on_result=shown)
@@ -90,7 +98,7 @@ def denoise(
         options |= {"progress": not batch.quiet, "keep": keep, "journal": outputs[0].parent if shown.several else None}
         results = pipeline.run(job, denoiser, listener=listener, **options)
     if as_json and not shown.several:
-        written = [str(result.item.output) for result in results]
+        written = [str(result.item.goes_to) for result in results]
         figures = [result.figures() for result in results]
         print_json({"outputs": written, "results": figures, "training": denoiser.summary})
     code = shown.end(denoiser.summary)

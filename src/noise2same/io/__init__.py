@@ -13,13 +13,23 @@ import numpy as np
 from numpy.typing import NDArray
 
 from noise2same.errors import InputError
-from noise2same.files import identity, replacing
+from noise2same.files import file_of, identity, replacing
 from noise2same.io import axes as ax
-from noise2same.io import formats, units
+from noise2same.io import formats, series, units
 from noise2same.io.formats import Format, supported
 from noise2same.io.image import Decoded, Image, Pieces, Sliceable, dtype_of, unreadable
 from noise2same.io.names import Channel, channels, frame_name
-from noise2same.io.paths import check_apart, check_output, check_place, find, output_name, pair, some, stem
+from noise2same.io.paths import (
+    check_apart,
+    check_format,
+    check_output,
+    check_place,
+    find,
+    output_name,
+    pair,
+    some,
+    stem,
+)
 from noise2same.io.rearranged import Rearranged
 
 __all__ = [
@@ -32,6 +42,7 @@ __all__ = [
     "Sliceable",
     "channels",
     "check_apart",
+    "check_format",
     "check_output",
     "check_place",
     "create",
@@ -41,12 +52,15 @@ __all__ = [
     "frame_name",
     "is_store",
     "list_images",
+    "names_in_one_file",
+    "open_all",
     "open_images",
     "open_pairs",
     "output_name",
     "pair",
     "read",
     "read_result",
+    "series",
     "state_of",
     "stem",
     "supported",
@@ -64,7 +78,7 @@ def read(path: str | os.PathLike[str], axes: str | None = None, *, fallback: str
     Parameters
     ----------
     path : str or path
-        A file, or a Zarr folder.
+        A file, or a Zarr folder. Of a file with several images it is the first; 'scan.czi/2' is the third.
     axes : str, optional
         Its axes, such as 'ZYX', in place of what its metadata says.
     fallback : str, optional
@@ -72,14 +86,14 @@ def read(path: str | os.PathLike[str], axes: str | None = None, *, fallback: str
         cases are guessed and others asked for.
     """
     path = Path(path).expanduser()
-    if not os.path.exists(path):
+    if not os.path.exists(file_of(path)):
         raise InputError(f"{path} does not exist; check its name and folder.")
     if path.is_dir() and not (formats.is_zarr(path) or formats.is_dicom_folder(path)):
         raise InputError(f"{path} is a folder, not an image; name a file inside it.")
-    file_format = formats.format_of(path, reading=True)
     try:
         stamp = "" if path.is_dir() else identity(path)
-        image = replace(file_format.read(path), stamp=stamp)
+        image = series.read(path)
+        image = replace(image, stamp=stamp, path=path, others=image.others if file_of(path) == path else 0)
     except InputError:
         raise
     except Exception as error:  # readers raise anything on damaged files
@@ -132,9 +146,28 @@ def _described(image: Image, axes: str | None, fallback: str | None, name: str) 
 def open_images(
     images: Input | Sequence[Input], axes: str | None = None, *, fallback: str | None = None
 ) -> list[Image]:
-    """Files, folders, patterns, arrays or a mix of them, opened; `axes` and `fallback` are those of `read`."""
+    """Files, folders, patterns, arrays or a mix of them, opened; `axes` and `fallback` are those of `read`.
+
+    A file with several images stands for all of them.
+    """
     sources = list_images(images, axes, fallback=fallback)
-    return [read(one, axes, fallback=fallback) if isinstance(one, Path) else one for one in sources]
+    return [image for one in sources for image in open_all(one, axes, fallback=fallback)]
+
+
+def open_all(source: Path | Image, axes: str | None = None, *, fallback: str | None = None) -> list[Image]:
+    """All images of a file, opened as by `read`; an opened image is itself."""
+    if isinstance(source, Image):
+        return [source]
+    return [read(name, axes, fallback=fallback) for name in series.names(source)]
+
+
+def names_in_one_file(images: Sequence[Image], step: str) -> list[Path]:
+    """The names of opened images, which must be one, or of one file; if not, InputError says what to do."""
+    paths = [image.path or Path() for image in images]
+    files = {path.parent if series.number_of(path) is not None else None for path in paths}
+    if len(images) > 1 and (None in files or len(files) > 1):
+        raise InputError(f"There are {len(images)} images: {step}.")
+    return paths
 
 
 def list_images(
@@ -220,9 +253,10 @@ def state_of(image: Image) -> list[Any]:
     if image.path is None:
         return ["an array", image.axes, list(image.shape), str(image.dtype)]
     path = image.path.resolve()
-    if not (path.is_file() or formats.is_zarr(path)):
+    file = file_of(path)
+    if not (file.is_file() or formats.is_zarr(path)):
         return [str(path), image.axes, list(image.shape), str(image.dtype), identity(path)]
-    names = [path] if path.is_file() else [path / name for name in ("zarr.json", ".zarray", ".zattrs", ".zgroup")]
+    names = [file] if file.is_file() else [path / name for name in ("zarr.json", ".zarray", ".zattrs", ".zgroup")]
     states = [(at.stat().st_size, at.stat().st_mtime_ns) for at in names if at.is_file()]
     return [str(path), image.axes, list(image.shape), str(image.dtype), states]
 

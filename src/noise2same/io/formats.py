@@ -11,12 +11,13 @@ add theirs by an entry point of the group 'noise2same.formats', whose name is a 
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
 from contextlib import AbstractContextManager
 from functools import cache
 from importlib import import_module
 from importlib.metadata import EntryPoint, entry_points
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol, cast
+from typing import TYPE_CHECKING, Any, Protocol, cast, runtime_checkable
 
 import numpy as np
 
@@ -55,6 +56,7 @@ class Format(Protocol):
         """Open a file: look at its metadata, and leave the pixels for when they are indexed.
 
         The axes are '' if the file does not say what they are. Whatever is raised on a damaged file becomes a sentence.
+        Of a file with several images it is the first, and `others` counts the further ones.
         """
 
     def check(self, path: Path, like: Image | None, dtype: np.dtype[Any], /) -> None:
@@ -67,9 +69,30 @@ class Format(Protocol):
         """
 
 
+@runtime_checkable
+class Several(Protocol):
+    """What a `Format` has besides if its files can hold several images: scenes, positions, series."""
+
+    def count(self, path: Path, /) -> int:
+        """How many images a file holds, found without a look at the pixels. Previews and labels are none."""
+
+    def read(self, path: Path, number: int = 0, /) -> Image:
+        """As `Format.read`, for one of the images, counted from 0."""
+
+
+@runtime_checkable
+class Joining(Protocol):
+    """What a `Format` has besides if it writes files with several images; others are written to numbered files."""
+
+    def join(self, path: Path, parts: Sequence[Path], likes: Sequence[Image], /) -> None:
+        """Write one file of several that `create` made, each with one of `likes`; parts may be taken away."""
+
+
 if TYPE_CHECKING:
     from noise2same.io import camera, fits, jpeg, mrc, nifti, npy, ome_zarr, png, tiff
 
+    _SEVERAL: list[Several] = [ome_zarr, tiff]
+    _JOINING: list[Joining] = [ome_zarr, tiff]
     # mypy holds our modules to the protocol
     _CHECKED: list[Format] = [camera, dicom, fits, jpeg, mrc, nifti, npy, ome_zarr, png, tiff]
 

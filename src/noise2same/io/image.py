@@ -73,6 +73,13 @@ class Image:
         return (self.title or "The array") if self.path is None else str(self.path)
 
     @property
+    def label(self) -> str:
+        """What to call it where there is little room: without its folder, as 'scan.czi/2'."""
+        if self.path is None:
+            return self.name
+        return f"{self.path.parent.name}/{self.path.name}" if self.path.name.isdecimal() else self.path.name
+
+    @property
     def shape(self) -> tuple[int, ...]:
         return tuple(self.data.shape)
 

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import itertools
+import os
+import shutil
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Literal
@@ -19,18 +22,19 @@ from noise2same.io.image import Image
 suffixes = (".zarr",)
 default_output = ""
 
+COLLECTION = "bioformats2raw.layout"
+"""Attribute of a group of several images."""
 _ZARR_FORMATS: dict[str, Literal[2, 3]] = {"0.4": 2, "0.5": 3}  # by version of NGFF
 
 
-def read(path: Path) -> Image:
+def read(path: Path, number: int = 0) -> Image:
     node: Any = zarr.open(str(path), mode="r")
     if isinstance(node, zarr.Array):
         return _read_plain(path, node)
     attributes, others = ngff.ome(node.attrs.asdict()), 0
-    outer = attributes
-    if "bioformats2raw.layout" in attributes and "0" in node:  # a collection of images: take the first
-        others = sum(name.isdigit() for name in node) - 1
-        node = node["0"]
+    if _is_collection(node):
+        others = _images(node) - 1
+        node = node[str(number)]
         attributes = ngff.ome(node.attrs.asdict())
     if "multiscales" not in attributes:
         raise _no_image(path, node, attributes)
@@ -40,8 +44,26 @@ def read(path: Path) -> Image:
     first, dims = levels[0], levels[0].ndim
     axes = ngff.axes_of(multiscale, dims)
     details = {"ngff": ngff.version(attributes), "omero": attributes.get("omero"), "multiscale": multiscale}
-    details |= {"levels": [_storage(level) for level in levels], "collection": "bioformats2raw.layout" in outer}
+    details["levels"] = [_storage(level) for level in levels]
     return Image(Chunked(first, path), axes, *ngff.sizes_of(multiscale, axes, dims), path, details, others)
+
+
+def count(path: Path) -> int:
+    node: Any = zarr.open(str(path), mode="r")
+    return _images(node) if _is_collection(node) else 1
+
+
+def _is_collection(node: Any) -> bool:
+    """Whether a group has images of numbers 0, 1 and so on, as bioformats2raw writes them."""
+    return (
+        isinstance(node, zarr.Group)
+        and COLLECTION in ngff.ome(node.attrs.asdict())
+        and isinstance(node.get("0"), zarr.Group)
+    )
+
+
+def _images(group: zarr.Group) -> int:
+    return next(number for number in itertools.count() if str(number) not in group)
 
 
 def _no_image(path: Path, node: zarr.Group, attributes: dict[str, Any]) -> InputError:
@@ -109,6 +131,24 @@ def create(path: Path, like: Image, dtype: np.dtype[Any]) -> Iterator[zarr.Array
         for box in pyramid.boxes(first, level):
             pyramid.fill(first, level, box)
         first = level
+
+
+def join(path: Path, parts: Sequence[Path], likes: Sequence[Image]) -> None:
+    """A collection as bioformats2raw writes it, of links to the files of the parts where the disk has them."""
+    formats = {zarr.open(str(part), mode="r").metadata.zarr_format for part in parts}
+    zarr_format: Literal[2, 3] = 2 if formats == {2} else 3
+    told = {COLLECTION: 3}
+    group = zarr.open_group(str(path), mode="w", zarr_format=zarr_format)
+    group.attrs.update(told if zarr_format == 2 else {"ome": {"version": "0.5", **told}})
+    for number, part in enumerate(parts):
+        shutil.copytree(part, path / str(number), copy_function=_link)
+
+
+def _link(source: str, target: str) -> None:
+    try:
+        os.link(source, target)
+    except OSError:  # a disk that has none
+        shutil.copy2(source, target)
 
 
 def new_store(path: Path, like: Image, dtype: np.dtype[Any]) -> list[zarr.Array[Any]]:

@@ -12,7 +12,8 @@ from typing import Any
 import numpy as np
 
 from noise2same.errors import InputError
-from noise2same.io import dicom, foreign, formats
+from noise2same.files import file_of
+from noise2same.io import dicom, foreign, formats, series
 from noise2same.io.image import Image
 
 
@@ -33,8 +34,8 @@ def _expand(path: Path) -> list[Path]:
         return dicom.sources(path)
     if os.path.isdir(path) and not formats.is_zarr(path):
         return _images(path, path.iterdir(), f"{path} is a folder without images")
-    if os.path.exists(path):  # unlike pathlib's, false for names that cannot be
-        formats.format_of(path, reading=True)
+    if os.path.exists(file_of(path)):  # unlike pathlib's, false for names that cannot be
+        formats.format_of(file_of(path), reading=True)
         return [path]
     if glob.has_magic(str(path)):
         matches = map(Path, glob.glob(str(path), recursive=True))
@@ -86,7 +87,10 @@ def pair(images: Sequence[Path], partners: Sequence[Path], kind: str) -> list[Pa
 
 
 def stem(path: Path) -> str:
-    """Name without the suffix of its format: 'a.1.ome.tif' -> 'a.1'."""
+    """Name without the suffix of its format: 'a.1.ome.tif' -> 'a.1'; 'a.czi/1' -> 'a_s1'."""
+    number = series.number_of(path)
+    if number is not None:
+        return f"{stem(path.parent)}_s{number}"
     name = path.name.removesuffix(formats.suffix_of(path) or path.suffix)
     return name[:-4] if name.lower().endswith(".ome") else name
 
@@ -113,19 +117,32 @@ def check_output(
 def check_apart(path: str | os.PathLike[str], others: Sequence[str | os.PathLike[str]], kind: str = "input") -> None:
     """Raise InputError if to write `path` would overwrite one of the others, by whatever name; `kind` is what it is."""
     target = Path(path).expanduser().resolve()
-    for other in (Path(item).expanduser().resolve() for item in others):
+    for other in (file_of(Path(item).expanduser().resolve()) for item in others):
         same = os.path.exists(other) and os.path.exists(target) and other.samefile(target)
         if same or other == target or other in target.parents or target in other.parents:
             raise InputError(f"{path} would overwrite the {kind} {other.name}; choose another name for it.")
 
 
-def output_name(path: Path) -> str:
-    """File name for what is made from the image `path`: its own, or that of another format if its own is only read."""
+def output_name(path: Path, wanted: str = "") -> str:
+    """File name for what is made from the image `path`: its own, or that of another format if its own is only read.
+
+    One of several images of a file has its number in it: 'a_s1.tif' is of 'a.tif/1'. `wanted` is another suffix.
+    """
+    number = series.number_of(path)
+    if number is not None:
+        return series.numbered(Path(output_name(path.parent, wanted)), number).name
+    if wanted:
+        return stem(path) + wanted
     suffix = formats.suffix_of(path)
     if not suffix:  # folders may have any name
         return path.name + (dicom.default_output if formats.is_dicom_folder(path) else ".zarr")
     other = formats.format_of(path).default_output
     return path.name.removesuffix(suffix) + other if other else path.name
+
+
+def check_format(path: Path) -> None:
+    """Raise InputError if no format writes files of this suffix."""
+    formats.format_of(path).check(path, None, np.dtype(np.float32))
 
 
 def check_place(path: Path) -> None:
