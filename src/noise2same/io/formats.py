@@ -91,8 +91,8 @@ class Joining(Protocol):
 if TYPE_CHECKING:
     from noise2same.io import camera, fits, jpeg, mrc, nifti, npy, ome_zarr, png, tiff
 
-    _SEVERAL: list[Several] = [ome_zarr, tiff]
-    _JOINING: list[Joining] = [ome_zarr, tiff]
+    _SEVERAL: list[Several] = [fits, ome_zarr, tiff]
+    _JOINING: list[Joining] = [fits, ome_zarr, tiff]
     # mypy holds our modules to the protocol
     _CHECKED: list[Format] = [camera, dicom, fits, jpeg, mrc, nifti, npy, ome_zarr, png, tiff]
 
