@@ -81,7 +81,7 @@ def test_find_says_what_is_wrong(name: str, match: str, tmp_path: Path) -> None:
         ("b.2024.gz", "'.gz'.*unpack"),
         ("a.X3F", "'.x3f'.*16-bit TIFF"),
         ("a.heic", "'.heic'.*PNG or TIFF"),
-        ("a.webp", "'.webp'.*PNG or TIFF"),
+        ("a.jp2", "'.jp2'.*PNG or TIFF"),
         ("a.bmp", "'.bmp'.*PNG or TIFF"),
         ("a.xyz", "'.xyz' is not supported; use one of .tif"),
     ],

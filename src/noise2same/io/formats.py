@@ -33,6 +33,8 @@ BUILT_IN = {
     ".jpeg": "jpeg",
     ".npy": "npy",
     ".zarr": "ome_zarr",
+    **dict.fromkeys((".gif", ".webp"), "animation"),
+    **dict.fromkeys((".avi", ".mp4", ".mov", ".mkv", ".webm", ".m4v", ".mpg", ".mpeg", ".wmv"), "video"),
     **dict.fromkeys((".dng", ".nef", ".cr2", ".cr3", ".arw", ".raf", ".orf", ".rw2", ".pef", ".srw"), "camera"),
     **dict.fromkeys((".dcm", ".dicom", ".ima"), "dicom"),
     **dict.fromkeys((".fits", ".fit", ".fts", ".fits.gz", ".fit.gz", ".fits.fz"), "fits"),
@@ -89,12 +91,12 @@ class Joining(Protocol):
 
 
 if TYPE_CHECKING:
-    from noise2same.io import camera, fits, jpeg, mrc, nifti, npy, ome_zarr, png, tiff
+    from noise2same.io import animation, camera, fits, jpeg, mrc, nifti, npy, ome_zarr, png, tiff, video
 
     _SEVERAL: list[Several] = [fits, ome_zarr, tiff]
     _JOINING: list[Joining] = [fits, ome_zarr, tiff]
     # mypy holds our modules to the protocol
-    _CHECKED: list[Format] = [camera, dicom, fits, jpeg, mrc, nifti, npy, ome_zarr, png, tiff]
+    _CHECKED: list[Format] = [animation, camera, dicom, fits, jpeg, mrc, nifti, npy, ome_zarr, png, tiff, video]
 
 
 @cache
