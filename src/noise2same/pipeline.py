@@ -551,7 +551,7 @@ def assess(noisy: io.Image, done: Denoised, tta: bool | None = None) -> Assessme
     from noise2same.quality import assess as quality
 
     tuned = done.tuned
-    clean = io.read(done.result, noisy.axes) if isinstance(done.result, Path) else done.result
+    clean = io.read_result(done.result, noisy) if isinstance(done.result, Path) else done.result
     used = tuned.denoiser.uses_tta(noisy) if tta is None else tta
     return quality.assess(noisy, clean, tuned, diagnosis=tuned.diagnosis, tta=used, input_share=done.input_share)
 

@@ -113,6 +113,54 @@ def test_axes(shape: tuple[int, ...], cards: dict, axes: str, read: tuple[int, .
     assert fits.getdata(tmp_path / "b.fits").shape == shape
 
 
+def chips(path: Path) -> list[np.ndarray]:
+    """A camera of two chips, with errors of each."""
+    pixels = [noise((40, 50), "uint16"), noise((30, 20), "float32")]
+    kind = fits.CompImageHDU if path.suffix == ".fz" else fits.ImageHDU
+    hdus = [fits.PrimaryHDU(header=fits.Header({"TELESCOP": "2.2 m"}))]
+    for number, chip in enumerate(pixels, 1):
+        options = {"quantize_level": 0, "compression_type": "GZIP_2"} if path.suffix == ".fz" else {}
+        hdus += [kind(chip, sky(), name="SCI", **options), fits.ImageHDU(chip * 0, name="ERR")]
+        hdus[-2].ver = hdus[-1].ver = number
+    fits.HDUList(hdus).writeto(path)
+    return pixels
+
+
+@pytest.mark.parametrize("name", ["a.fits", "a.fits.gz", "a.fits.fz"])
+def test_all_chips_of_a_camera_go_into_one_file(name: str, tmp_path: Path) -> None:
+    pixels = chips(tmp_path / name)
+    names = io.series.names(tmp_path / name)
+    assert names == [tmp_path / name / "0", tmp_path / name / "1"]
+    result = tmp_path / f"b{name[1:]}"
+    places, whole = io.series.places(names, result)
+    assert whole == result
+    images = [io.read(one) for one in names]
+    for image, place, chip in zip(images, places, pixels, strict=True):
+        np.testing.assert_array_equal(image.data[...], chip)
+        with io.create(place, image) as out:
+            out[...] = image.data[...] + image.dtype.type(1)
+    io.series.join(result, places, images)
+    with fits.open(tmp_path / name) as old, fits.open(result) as new:
+        assert [(hdu.name, hdu.ver) for hdu in new] == [(hdu.name, hdu.ver) for hdu in old]
+        for number, chip in enumerate(pixels, 1):
+            np.testing.assert_array_equal(new["SCI", number].data, chip + chip.dtype.type(1))
+            assert new["SCI", number].header["OBJECT"] == "M31" and not new["ERR", number].data.any()
+
+
+@pytest.mark.parametrize("name", ["b.fits", "b.fits.fz"])
+def test_images_of_other_files_go_into_one_fits(name: str, tmp_path: Path) -> None:
+    images = [io.Image(noise((20, 30)), "YX"), io.Image(noise((4, 20, 30), "float32"), "ZYX")]
+    places = [tmp_path / f"{number}{name[1:]}" for number in range(2)]
+    for image, place in zip(images, places, strict=True):
+        copy(image, place)
+    io.series.join(tmp_path / name, places, images)
+    with fits.open(tmp_path / name) as hdus:
+        hdus.verify("exception")
+    assert io.series.count(tmp_path / name) == 2
+    for number, image in enumerate(images):
+        assert_same(io.read(tmp_path / name / str(number)), image)
+
+
 def test_a_cube_of_spectra_asks_for_its_axes(tmp_path: Path) -> None:
     fits.PrimaryHDU(noise((9, 20, 30), "float32"), fits.Header({"CTYPE3": "WAVE"})).writeto(tmp_path / "a.fits")
     with pytest.raises(InputError, match=r"a.fits has shape .* pass axes"):
@@ -133,6 +181,9 @@ def test_images_of_other_formats_become_fits(axes: str, tmp_path: Path) -> None:
         assert there.axes == "CYX"
     else:
         assert_same(there, image)
+    result = io.read_result(tmp_path / "a.fits", image)
+    assert result is not None
+    assert_same(result, image)
 
 
 def test_nan_stays(tmp_path: Path) -> None:

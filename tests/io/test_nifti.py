@@ -80,6 +80,17 @@ def test_images_of_other_formats_become_nifti(axes: str, tmp_path: Path) -> None
     order = [axes.index(letter) for letter in there.axes]
     np.testing.assert_array_equal(there.data[...], np.asarray(image.data).transpose(order))
     assert sorted(there.axes) == sorted(axes)
+    result = io.read_result(tmp_path / "a.nii.gz", image)
+    assert result is not None
+    assert_same(result, image)
+
+
+def test_axes_of_length_one_come_back(tmp_path: Path) -> None:
+    image = io.Image(noise((2, 1, 20, 30)), "TZYX", {"Y": 0.1, "X": 0.2}, "micrometer")
+    assert copy(image, tmp_path / "a.nii").axes == "TYX"
+    result = io.read_result(tmp_path / "a.nii", image)
+    assert result is not None and result.shape == image.shape
+    np.testing.assert_array_equal(result.data[1, :, 3:5, ::2], np.asarray(image.data)[1, :, 3:5, ::2])
 
 
 def test_what_nifti_cannot_hold_is_refused_first(tmp_path: Path) -> None:

@@ -30,6 +30,7 @@ from noise2same.io.paths import (
     some,
     stem,
 )
+from noise2same.io.rearranged import Rearranged
 
 __all__ = [
     "Channel",
@@ -58,6 +59,7 @@ __all__ = [
     "output_name",
     "pair",
     "read",
+    "read_result",
     "series",
     "state_of",
     "stem",
@@ -97,6 +99,21 @@ def read(path: str | os.PathLike[str], axes: str | None = None, *, fallback: str
     except Exception as error:  # readers raise anything on damaged files
         raise unreadable(path, error) from error
     return _described(image, axes, fallback, str(path))
+
+
+def read_result(path: str | os.PathLike[str], like: Image) -> Image | None:
+    """What `create` wrote from an image like this, with its axes, in whatever order the format holds them.
+
+    None if the file has something else made of it, as a developed photograph is of a camera's mosaic.
+    """
+    found = read(path, fallback=like.axes)
+    if found.shape == like.shape:
+        return replace(found, axes=like.axes)
+    if "camera" in like.details:
+        return None
+    if set(found.axes) <= set(like.axes):
+        return replace(found, data=Rearranged(found.data, found.axes, like.axes), axes=like.axes)
+    return found
 
 
 def wrap(array: Any, axes: str | None = None, *, fallback: str | None = None) -> Image:
@@ -219,7 +236,7 @@ def create(path: str | os.PathLike[str], like: Image, dtype: Any = None) -> Iter
     """
     path = Path(path).expanduser()
     kind = np.dtype(like.dtype if dtype is None else dtype).newbyteorder("=")
-    file_format = formats.format_of(path)
+    file_format = formats.writer_of(path, like)
     file_format.check(path, like, kind)
     check_place(path)
     with replacing(path) as temporary, file_format.create(temporary, like, kind) as out:

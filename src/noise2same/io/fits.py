@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from io import BytesIO
@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from noise2same.errors import InputError
+from noise2same.files import file_of
 from noise2same.io import units
 from noise2same.io.extras import load
 from noise2same.io.image import Image, lazily
@@ -40,24 +41,35 @@ COMPANIONS = (
 STALE = ("CHECKSUM", "DATASUM", "DATAMIN", "DATAMAX")  # what is said of pixels that are replaced
 
 
-def read(path: Path) -> Image:
+def read(path: Path, number: int = 0) -> Image:
     with _hdus(path) as hdus:
-        numbers = [number for number, hdu in enumerate(hdus) if _is_picture(hdu)]
-        if not numbers:
-            kinds = ", ".join(f"{hdu.name or number} ({type(hdu).__name__})" for number, hdu in enumerate(hdus))
-            raise InputError(f"{path} has no HDU with an image of two dimensions or more: it has {kinds}.")
-        hdu = hdus[numbers[0]]
+        pictures = _pictures(path, hdus)
+        hdu = hdus[pictures[number]]
         header, shape = hdu.header.copy(), tuple(hdu.shape)
         tiled, at = type(hdu).__name__ == "CompImageHDU", hdu.fileinfo()
     while len(shape) > 2 and shape[0] == 1:  # such as one polarization and one frequency
         shape = shape[1:]
     scaling = _scaling(header)
-    section = _Section(path, numbers[0], shape, scaling)
+    section = _Section(path, pictures[number], shape, scaling)
     data = lazily(section, path) if tiled else stored(path, at["datLoc"], shape, scaling)
     kept = {"header": header, "scaling": scaling, "shape": shape}
     kept |= {"start": at["hdrLoc"], "stop": at["datLoc"] + at["datSpan"]}
     axes = _axes(header, shape)
-    return Image(data, axes, *_sizes(header, axes), path, {"fits": kept}, len(numbers) - 1)
+    return Image(data, axes, *_sizes(header, axes), path, {"fits": kept}, len(pictures) - 1)
+
+
+def count(path: Path) -> int:
+    with _hdus(path) as hdus:
+        return len(_pictures(path, hdus))
+
+
+def _pictures(path: Path, hdus: Any) -> list[int]:
+    """Numbers of the HDUs that are images to denoise."""
+    found = [number for number, hdu in enumerate(hdus) if _is_picture(hdu)]
+    if not found:
+        kinds = ", ".join(f"{hdu.name or number} ({type(hdu).__name__})" for number, hdu in enumerate(hdus))
+        raise InputError(f"{path} has no HDU with an image of two dimensions or more: it has {kinds}.")
+    return found
 
 
 @contextmanager
@@ -208,10 +220,57 @@ def _copy(like: Image, file: BinaryIO, start: int, stop: int | None) -> None:
     """Bytes of the input, which may have been changed meanwhile, to the end of a new file."""
     assert like.path is not None
     like.check_unchanged()
-    with opened(like.path) as source:
-        source.seek(start)
-        while part := source.read(COPY_BYTES if stop is None else min(COPY_BYTES, stop - source.tell())):
+    _append(file, file_of(like.path), start, stop)
+
+
+def _append(file: BinaryIO, source: Path, start: int, stop: int | None) -> None:
+    with opened(source) as content:
+        content.seek(start)
+        while part := content.read(COPY_BYTES if stop is None else min(COPY_BYTES, stop - content.tell())):
             file.write(part)
+
+
+def join(path: Path, parts: Sequence[Path], likes: Sequence[Image]) -> None:
+    """The file that the images came from with all of them replaced, or a new file with an HDU for each."""
+    fits = load("astropy.io.fits", "astronomy", path)
+    sources = {None if like.path is None else file_of(like.path) for like in likes}
+    with filled(path) as file:
+        if len(sources) > 1 or not all(like.details.get("fits") for like in likes):
+            for part in parts:
+                _append_hdu(fits, file, part)
+            return
+        done = 0
+        for part, like in sorted(zip(parts, likes, strict=True), key=lambda one: one[1].details["fits"]["start"]):
+            kept = like.details["fits"]
+            behind = _length(like.path) - kept["stop"]
+            _copy(like, file, done, kept["start"])
+            _append(file, part, kept["start"], _length(part) - behind)
+            done = kept["stop"]
+        _copy(likes[0], file, done, None)
+
+
+def _length(path: Path | None) -> int:
+    """Bytes of a file, unpacked."""
+    assert path is not None
+    with opened(file_of(path)) as file:
+        return file.seek(0, 2)
+
+
+def _append_hdu(fits: Any, file: BinaryIO, part: Path) -> None:
+    """Add a file of one image to another file, as an extension behind the first."""
+    with _hdus(part) as hdus:
+        hdu = hdus[-1]
+        header, at = hdu.header.copy(), hdu.fileinfo()
+        packed = len(hdus) > 1  # an image in tiles is an extension already
+    if file.tell() == 0 or packed:
+        _append(file, part, 0 if file.tell() == 0 else at["hdrLoc"], None)
+        return
+    cards = [card for card in header.cards if card.keyword not in ("SIMPLE", "EXTEND", "PCOUNT", "GCOUNT")]
+    places = 2 + int(header["NAXIS"])
+    counts = [("PCOUNT", 0), ("GCOUNT", 1)]
+    extension = fits.Header([("XTENSION", "IMAGE   "), *cards[:places], *counts, *cards[places:]])
+    file.write(extension.tostring().encode("ascii"))
+    _append(file, part, at["datLoc"], None)
 
 
 def _new_header(fits: Any, like: Image) -> Any:

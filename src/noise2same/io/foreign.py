@@ -18,12 +18,11 @@ _ADVICE = {
         ".dv .r3d .stk .sif .spe .obf .msr .mvd2 .flex .lei .ics .ids .mrxs .svs .ndpi .scn .bif .qptiff .btf .sld"
     ),
     "develop to 16-bit TIFF, without denoising or sharpening, in darktable or RawTherapee": (
-        ".cr2 .cr3 .crw .nef .nrw .arw .srf .sr2 .dng .raf .orf .rw2 .pef .srw .3fr .iiq .x3f"
+        ".crw .nrw .srf .sr2 .3fr .iiq .x3f"
     ),
     "save as PNG or TIFF in any picture program": (
-        ".heic .heif .avif .webp .bmp .gif .jp2 .j2k .jxl .jxr .tga .ppm .pgm .pbm .pnm .psd .xcf .exr .hdr .jfif"
+        ".heic .heif .avif .bmp .jp2 .j2k .jxl .jxr .tga .ppm .pgm .pbm .pnm .psd .xcf .exr .hdr .jfif"
     ),
-    "save the frames as TIFF, with ffmpeg or Fiji": ".avi .mp4 .mov .mkv .wmv .webm .mpg .mpeg .m4v",
     "save as TIFF from Fiji, or in Python as .npy what SimpleITK or nibabel reads": ".mha .mhd .nrrd .mgz .mgh",
     "save as TIFF from Fiji, or in Python as .npy what ncempy reads": ".dm3 .dm4 .ser .emd .eer",
     "save the array in Python as .npy": ".npz .mat .h5 .hdf5 .hdf .nc .klb",

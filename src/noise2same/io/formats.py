@@ -36,6 +36,9 @@ BUILT_IN = {
     ".czi": "czi",
     ".nd2": "nd2",
     ".lif": "lif",
+    **dict.fromkeys((".gif", ".webp"), "animation"),
+    **dict.fromkeys((".avi", ".mp4", ".mov", ".mkv", ".webm", ".m4v", ".mpg", ".mpeg", ".wmv"), "video"),
+    **dict.fromkeys((".dng", ".nef", ".cr2", ".cr3", ".arw", ".raf", ".orf", ".rw2", ".pef", ".srw"), "camera"),
     **dict.fromkeys((".dcm", ".dicom", ".ima"), "dicom"),
     **dict.fromkeys((".fits", ".fit", ".fts", ".fits.gz", ".fit.gz", ".fits.fz"), "fits"),
     **dict.fromkeys((".mrc", ".mrcs", ".map", ".rec", ".st", ".mrc.gz", ".map.gz"), "mrc"),
@@ -91,12 +94,13 @@ class Joining(Protocol):
 
 
 if TYPE_CHECKING:
-    from noise2same.io import czi, fits, jpeg, lif, mrc, nd2, nifti, npy, ome_zarr, png, tiff
+    from noise2same.io import animation, camera, czi, fits, jpeg, lif, mrc, nd2, nifti, npy, ome_zarr, png, tiff, video
 
     # mypy holds our modules to the protocols
-    _SEVERAL: list[Several] = [czi, lif, nd2, ome_zarr, tiff]
-    _JOINING: list[Joining] = [ome_zarr, tiff]
-    _CHECKED: list[Format] = [czi, dicom, fits, jpeg, lif, mrc, nd2, nifti, npy, ome_zarr, png, tiff]
+    _SEVERAL: list[Several] = [czi, fits, lif, nd2, ome_zarr, tiff]
+    _JOINING: list[Joining] = [fits, ome_zarr, tiff]
+    _CHECKED: list[Format] = [animation, camera, czi, dicom, fits, jpeg, lif, mrc, nd2, nifti, npy, ome_zarr, png, tiff]
+    _CHECKED += [video]
 
 
 @cache
@@ -151,6 +155,16 @@ def format_of(path: Path, *, reading: bool = False) -> Format:
     if suffix in BUILT_IN:
         return cast(Format, import_module(f"noise2same.io.{BUILT_IN[suffix]}"))
     return _load(suffix, _added()[suffix])
+
+
+def writer_of(path: Path, like: Image | None) -> Format:
+    """What writes an image to a path: the mosaic of a camera is developed where a picture is asked for."""
+    found = format_of(path)
+    if like is None or "camera" not in like.details:
+        return found
+    from noise2same.io import camera
+
+    return camera.Developing(found) if path.suffix.lower() in camera.PICTURES else found
 
 
 def _load(suffix: str, point: EntryPoint) -> Format:

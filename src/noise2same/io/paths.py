@@ -109,7 +109,7 @@ def check_output(
     """
     path = Path(path).expanduser()
     kind = np.dtype(dtype) if dtype is not None else like.dtype if like is not None else np.dtype(np.float32)
-    formats.format_of(path).check(path, like, kind)
+    formats.writer_of(path, like).check(path, like, kind)
     check_apart(path, inputs)
     check_place(path)
 
