@@ -24,7 +24,7 @@ from numpy.typing import NDArray
 
 from noise2same.errors import InputError
 from noise2same.files import reserve
-from noise2same.io import ome, units
+from noise2same.io import exif, ome, units
 from noise2same.io.image import LAZY_BYTES, Decoded, Image, Part, Pieces, Sliceable
 from noise2same.io.raw import Raw
 
@@ -54,7 +54,8 @@ def read(path: Path, number: int = 0) -> Image:
         if page.photometric == tifffile.PHOTOMETRIC.PALETTE and not (tif.is_imagej or tif.is_ome):
             raise InputError(f"{path} has a palette, so its pixels are not intensities; convert it to grey or RGB.")
         axes, found, own = _metadata(tif, series, number)
-        details = _details(tif, page) | {"stored_axes": axes, "planar": series.axes.endswith("SYX"), "number": number}
+        details = _details(tif, page) | {"exif": b"" if tif.is_ome or tif.is_imagej else exif.of_tiff(path)}
+        details |= {"stored_axes": axes, "planar": series.axes.endswith("SYX"), "number": number}
     whole = _pixels(path, tif, series, offset)
     data: Decoded | Pieces | Part = whole
     rgba = page.photometric == tifffile.PHOTOMETRIC.RGB and page.extrasamples and axes.endswith("YXC")
@@ -254,6 +255,7 @@ def _details(tif: tifffile.TiffFile, page: tifffile.TiffPage) -> dict[str, Any]:
         "predictor": int(page.predictor) > 1,
         "photometric": int(page.photometric),
         "colormap": page.colormap,
+        "icc": page.iccprofile,
         "imagej": {key: imagej[key] for key in IMAGEJ_KEYS if key in imagej},
         "ome_xml": tif.ome_metadata,
     }
@@ -288,6 +290,8 @@ def create(path: Path, like: Image, dtype: np.dtype[Any]) -> Iterator[np.ndarray
         tifffile.imwrite(path, out, **options)
     else:
         out.flush()
+    if options.get("extratags"):
+        exif.append(path, like.details["exif"])
 
 
 def join(path: Path, parts: Sequence[Path], likes: Sequence[Image]) -> None:
@@ -302,7 +306,7 @@ def join(path: Path, parts: Sequence[Path], likes: Sequence[Image]) -> None:
     size = sum(math.prod(whole.shape) * whole.dtype.itemsize for whole in wholes)
     with tifffile.TiffWriter(path, bigtiff=size >= BIG_BYTES, ome=options[0].pop("ome")) as file:
         for whole, told in zip(wholes, options, strict=True):
-            for key in ("ome", "bigtiff"):  # of the file
+            for key in ("ome", "bigtiff", "extratags"):  # of the file
                 told.pop(key, None)
             file.write(_pages(whole, told), shape=whole.shape, dtype=whole.dtype, **told)
 
@@ -384,9 +388,15 @@ def _options(flavour: str, like: Image, shape: tuple[int, ...], dtype: np.dtype[
         size = [units.convert(sizes[letter], like.unit, unit) for letter in "XY" if letter in sizes]
         if len(size) == 2 and all(size):
             options |= {"resolution": tuple(1 / value for value in size if value), "resolutionunit": unit.upper()}
+        if details.get("exif"):
+            options["extratags"] = exif.tags(details["exif"])
+    if details.get("icc") and flavour != "imagej":
+        options["iccprofile"] = details["icc"]
     if flavour != "imagej":
         described = len(details.get("ome_xml") or "")
         options["bigtiff"] = math.prod(shape) * dtype.itemsize + described >= BIG_BYTES
+        if options["bigtiff"]:  # no photograph is that large
+            options.pop("extratags", None)
     return options
 
 
