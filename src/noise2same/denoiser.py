@@ -526,8 +526,9 @@ class Denoiser:
         if done.invalid:
             warnings.warn(f"{opened.name}: {done.invalid} NaN or infinite pixels were passed through.", stacklevel=3)
         if opened.others:
-            told = f"{opened.name} holds {opened.others + 1} images, of which the first was denoised;"
-            warnings.warn(f"{told} the next is {opened.name}/1.", stacklevel=3)
+            told = f"{opened.name} holds {opened.others + 1} images, of which the first was denoised"
+            named = opened.path is not None and io.series.count(opened.path) > 1
+            warnings.warn(f"{told}{f'; the next is {opened.name}/1' * named}.", stacklevel=3)
         return Denoised(out if output is None else Path(output), tuple(done.input_share.tolist()), found)
 
     def report(

@@ -90,9 +90,9 @@ def text(name: str) -> Make:
     return lambda: Path(name).write_text("hello, this is not what you are looking for")
 
 
-def folder_of_czi() -> None:
+def folder_of_zvi() -> None:
     Path("bad").mkdir()
-    Path("bad/a.czi").touch()
+    Path("bad/a.zvi").touch()
 
 
 def twins() -> None:
@@ -121,8 +121,8 @@ IMAGES: list[tuple[str, Make, str, tuple[str, ...]]] = [
     ("no match", nothing, "none*[1].tif", ("none*[1].tif", "matches no image")),
     ("folder without images", Path("empty").mkdir, "empty", ("empty", "without images", ".tif")),
     ("unsupported", text("bad.docx"), "bad.docx", ("bad.docx", "'.docx' is not supported", ".tif")),
-    ("CZI", text("bad.czi"), "bad.czi", ("bad.czi", "'.czi' is not supported", "export as OME-TIFF from ZEN")),
-    ("folder of CZI", folder_of_czi, "bad", ("bad is a folder without images that can be read", "1 .czi", "ZEN")),
+    ("ZVI", text("bad.zvi"), "bad.zvi", ("bad.zvi", "'.zvi' is not supported", "export as OME-TIFF from ZEN")),
+    ("folder of ZVI", folder_of_zvi, "bad", ("bad is a folder without images that can be read", "1 .zvi", "ZEN")),
     ("cut TIFF", cut_tiff, "bad.tif", ("bad.tif is truncated", "copy or export it again")),
     ("cut compressed TIFF", cut_compressed_tiff, "bad.tif", ("bad.tif is truncated", "copy or export it again")),
     ("cut PNG", cut_picture("bad.png"), "bad.png", ("bad.png is truncated", "copy or export it again")),
@@ -293,7 +293,7 @@ def test_image_that_cannot_be_read(run: Run, make: Make, name: str, words: tuple
     refused(run, nothing, ("denoise", name, "-o", "new/folder/out.npy", "-m", "m.safetensors"), words)
 
 
-NOT_FOUND = ("missing", "no match", "folder without images", "unsupported", "CZI", "folder of CZI")
+NOT_FOUND = ("missing", "no match", "folder without images", "unsupported", "ZVI", "folder of ZVI")
 
 
 @pytest.mark.parametrize("model", [M, TINY])
@@ -383,6 +383,6 @@ def test_no_space(run: Run, name: str) -> None:
 
 def test_skipped_files_are_told_once(run: Run) -> None:
     twins()
-    Path("a/y.nd2").touch()
+    Path("a/y.zvi").touch()
     code, _, err = run("denoise", "a", "-o", "out", "-m", "m.safetensors")
-    assert code == 0 and err.count("Warning: a: skipped 1 .nd2 (y.nd2), which cannot be read; export as TIFF") == 1
+    assert code == 0 and err.count("Warning: a: skipped 1 .zvi (y.zvi), which cannot be read; export as OME-TIFF") == 1

@@ -10,9 +10,8 @@ from pathlib import Path
 _FIJI = "in Fiji (File > Import > Bio-Formats, then File > Save As > Tiff)"
 # what to do, in words that follow "x.czi is not supported;": suffixes
 _ADVICE = {
-    f"export as OME-TIFF from ZEN, or {_FIJI}": ".czi .zvi .lsm",
-    f"export as TIFF from NIS-Elements, or {_FIJI}": ".nd2",
-    f"export as OME-TIFF from LAS X, or {_FIJI}": ".lif .lof .xlef",
+    f"export as OME-TIFF from ZEN, or {_FIJI}": ".zvi .lsm",
+    f"export as OME-TIFF from LAS X, or {_FIJI}": ".lof .xlef",
     f"export as OME-TIFF from cellSens or FluoView, or {_FIJI}": ".oib .oif .oir .vsi",
     f"export as OME-TIFF from Imaris, or {_FIJI}": ".ims",
     f"convert to OME-TIFF with bfconvert of Bio-Formats, or {_FIJI}": (

@@ -33,6 +33,9 @@ BUILT_IN = {
     ".jpeg": "jpeg",
     ".npy": "npy",
     ".zarr": "ome_zarr",
+    ".czi": "czi",
+    ".nd2": "nd2",
+    ".lif": "lif",
     **dict.fromkeys((".gif", ".webp"), "animation"),
     **dict.fromkeys((".avi", ".mp4", ".mov", ".mkv", ".webm", ".m4v", ".mpg", ".mpeg", ".wmv"), "video"),
     **dict.fromkeys((".dng", ".nef", ".cr2", ".cr3", ".arw", ".raf", ".orf", ".rw2", ".pef", ".srw"), "camera"),
@@ -91,12 +94,13 @@ class Joining(Protocol):
 
 
 if TYPE_CHECKING:
-    from noise2same.io import animation, camera, fits, jpeg, mrc, nifti, npy, ome_zarr, png, tiff, video
+    from noise2same.io import animation, camera, czi, fits, jpeg, lif, mrc, nd2, nifti, npy, ome_zarr, png, tiff, video
 
-    _SEVERAL: list[Several] = [fits, ome_zarr, tiff]
+    # mypy holds our modules to the protocols
+    _SEVERAL: list[Several] = [czi, fits, lif, nd2, ome_zarr, tiff]
     _JOINING: list[Joining] = [fits, ome_zarr, tiff]
-    # mypy holds our modules to the protocol
-    _CHECKED: list[Format] = [animation, camera, dicom, fits, jpeg, mrc, nifti, npy, ome_zarr, png, tiff, video]
+    _CHECKED: list[Format] = [animation, camera, czi, dicom, fits, jpeg, lif, mrc, nd2, nifti, npy, ome_zarr, png, tiff]
+    _CHECKED += [video]
 
 
 @cache

@@ -117,8 +117,12 @@ def _children(node: minidom.Element, *names: str) -> list[minidom.Element]:
 
 
 def _remove(node: minidom.Element) -> None:
-    assert node.parentNode is not None
-    node.parentNode.removeChild(node)
+    """Take an element away, and the empty line that it would leave."""
+    parent: Any = node.parentNode
+    before = node.previousSibling
+    if isinstance(before, minidom.Text) and not before.data.strip():
+        parent.removeChild(before)
+    parent.removeChild(node)
 
 
 def _sizes(pixels: minidom.Element) -> dict[str, int]:
