@@ -216,7 +216,7 @@ USAGE: list[tuple[str, Make, tuple[str, ...], tuple[str, ...]]] = [
     ("two truths", namesakes, ("evaluate", "a/x*", "a"), ("a/x.npy and a/x.png", "the truth of one image")),
     ("output below a file", text("f"), (*GOOD, "-o", "f/sub/o.npy", *M), ("f/sub cannot be made", "f is a file")),
     ("output folder is a file", text("f"), (*GOOD, "-o", "f", *M), ("f is a file", "choose")),
-    ("output JPEG", nothing, (*GOOD, "-o", "new/o.jpg", *TINY), ("new/o.jpg", "write .png or .tif instead")),
+    ("output film", nothing, (*GOOD, "-o", "new/o.mp4", *TINY), ("new/o.mp4", "films are only read", "write .ome.tif")),
     ("output unsupported", nothing, (*GOOD, "-o", "new/o.xyz", *TINY), ("new/o.xyz", "'.xyz' is not supported")),
     ("PNG of floats", nothing, (*GOOD, "-o", "new/o.png", "--dtype", "float32", *M), ("new/o.png", "write .tif")),
     ("one file for many", colour, (*GOOD, "bad.npy", "-o", "o.tif", *M), ("o.tif is one file", "give a folder")),

@@ -196,7 +196,7 @@ def test_folders_formats_and_numbers(trained: Path, run: Run, tmp_path: Path) ->
         (["--series", "first"], "--series first: give numbers, counted from 0, such as 0,2"),
         (["--format", "tiff"], "has a suffix already"),
         (["--format", "docx"], "'.docx' is not supported"),
-        (["--format", "jpg"], "write .png or .tif instead"),
+        (["--format", "dcm"], "DICOM is only read; write .ome.tif"),
     ],
 )
 def test_what_cannot_be_is_said_first(options: list[str], match: str, trained: Path, run: Run, tmp_path: Path) -> None:

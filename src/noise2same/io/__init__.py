@@ -104,16 +104,15 @@ def read(path: str | os.PathLike[str], axes: str | None = None, *, fallback: str
 def read_result(path: str | os.PathLike[str], like: Image) -> Image | None:
     """What `create` wrote from an image like this, with its axes, in whatever order the format holds them.
 
-    None if the file has something else made of it, as a developed photograph is of a camera's mosaic.
+    None if the file has something else made of it: a developed photograph of a camera's mosaic, or one turned upright.
     """
     found = read(path, fallback=like.axes)
     if found.shape == like.shape:
         return replace(found, axes=like.axes)
-    if "camera" in like.details:
-        return None
     if set(found.axes) <= set(like.axes):
-        return replace(found, data=Rearranged(found.data, found.axes, like.axes), axes=like.axes)
-    return found
+        found = replace(found, data=Rearranged(found.data, found.axes, like.axes), axes=like.axes)
+    other = found.shape != like.shape and ("camera" in like.details or like.details.get("exif"))
+    return None if other else found
 
 
 def wrap(array: Any, axes: str | None = None, *, fallback: str | None = None) -> Image:

@@ -24,7 +24,7 @@ from numpy.typing import NDArray
 
 from noise2same.errors import InputError
 from noise2same.files import reserve
-from noise2same.io import ome, units
+from noise2same.io import exif, ome, units
 from noise2same.io.image import LAZY_BYTES, Decoded, Image, Part, Pieces, Sliceable
 from noise2same.io.raw import Raw
 
@@ -48,10 +48,9 @@ IMAGEJ_LAYOUT = (
     "axes",
 )
 CALIBRATION = ("cf", "c0", "c1", "vunit")  # of values, which tifffile writes itself for int16
-# tags of the first page that are kept: document, maker, model, orientation, page, date, artist, computer, copyright,
-# XMP, IPTC and color profile
+# tags of the first page that are kept beside those of EXIF: document, page, computer, XMP and IPTC
 TEXT_OR_BYTES = (tifffile.DATATYPE.BYTE, tifffile.DATATYPE.ASCII, tifffile.DATATYPE.UNDEFINED)
-KEPT_TAGS = (269, 271, 272, 274, 285, 306, 315, 316, 33432, 700, 33723, 34675)
+KEPT_TAGS = (269, 285, 316, 700, 33723, *exif.KEPT)
 IMAGEJ_UNITS = {"micrometer": "um", "inch": "inch", "angstrom": "angstrom"}
 OME_DTYPES = ("int8", "int16", "int32", "uint8", "uint16", "uint32", "float32", "float64")
 # what tifffile only logs, and then goes on with fewer pages or with zeros
@@ -71,7 +70,8 @@ def read(path: Path, number: int = 0) -> Image:
         if page.photometric == tifffile.PHOTOMETRIC.PALETTE and not (tif.is_imagej or tif.is_ome):
             raise InputError(f"{path} has a palette, so its pixels are not intensities; convert it to grey or RGB.")
         axes, found, own = _metadata(tif, series, number)
-        details = _details(tif, page) | {"stored_axes": axes, "planar": series.axes.endswith("SYX"), "number": number}
+        details = _details(tif, page) | {"exif": b"" if tif.is_ome or tif.is_imagej else exif.of_tiff(path)}
+        details |= {"stored_axes": axes, "planar": series.axes.endswith("SYX"), "number": number}
     whole = _pixels(path, tif, series, offset)
     data: Decoded | Pieces | Part = whole
     rgba = page.photometric == tifffile.PHOTOMETRIC.RGB and page.extrasamples and axes.endswith("YXC")
@@ -271,6 +271,7 @@ def _details(tif: tifffile.TiffFile, page: tifffile.TiffPage) -> dict[str, Any]:
         "predictor": int(page.predictor) > 1,
         "photometric": int(page.photometric),
         "colormap": page.colormap,
+        "icc": page.iccprofile,
         "imagej": {key: value for key, value in imagej.items() if key not in IMAGEJ_LAYOUT},
         "tags": [kept for kept in map(_kept_tag, page.tags.values()) if kept is not None],
         "software": "" if page.software.startswith("tifffile") else page.software,
@@ -320,6 +321,8 @@ def create(path: Path, like: Image, dtype: np.dtype[Any]) -> Iterator[np.ndarray
         tifffile.imwrite(path, out, **options)
     else:
         out.flush()
+    if like.details.get("exif") and not options.get("bigtiff"):  # no photograph is that large
+        exif.append(path, like.details["exif"])
 
 
 def join(path: Path, parts: Sequence[Path], likes: Sequence[Image]) -> None:
@@ -336,6 +339,7 @@ def join(path: Path, parts: Sequence[Path], likes: Sequence[Image]) -> None:
         for whole, told in zip(wholes, options, strict=True):
             for key in ("ome", "bigtiff"):  # of the file
                 told.pop(key, None)
+            told["extratags"] = [tag for tag in told["extratags"] if tag[0] not in exif.POINTERS.values()]
             file.write(_pages(whole, told), shape=whole.shape, dtype=whole.dtype, **told)
 
 
@@ -403,7 +407,7 @@ def _options(flavour: str, like: Image, shape: tuple[int, ...], dtype: np.dtype[
     if details.get("compression"):
         predictor = details.get("predictor", False) and (dtype.kind == "f" or dtype.itemsize < 8)
         options |= {"compression": details["compression"], "predictor": predictor}
-    options["extratags"] = details.get("tags") or []
+    options["extratags"] = list(details.get("tags") or [])
     made_by = "; ".join(filter(None, (details.get("software"), like.note)))
     if made_by:
         options["software"] = made_by.encode()
@@ -422,6 +426,11 @@ def _options(flavour: str, like: Image, shape: tuple[int, ...], dtype: np.dtype[
         size = [units.convert(sizes[letter], like.unit, unit) for letter in "XY" if letter in sizes]
         if len(size) == 2 and all(size):
             options |= {"resolution": tuple(1 / value for value in size if value), "resolutionunit": unit.upper()}
+        if details.get("exif"):
+            own = {tag[0] for tag in options["extratags"]}
+            options["extratags"] += [tag for tag in exif.tags(details["exif"]) if tag[0] not in own]
+    if details.get("icc") and flavour != "imagej":
+        options["iccprofile"] = details["icc"]
     if flavour != "imagej":
         described = len(details.get("ome_xml") or "")
         options["bigtiff"] = math.prod(shape) * dtype.itemsize + described >= BIG_BYTES
