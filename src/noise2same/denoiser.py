@@ -465,7 +465,7 @@ class Denoiser:
         pairs = zip(images, outputs, strict=True)
         results = [self.denoise_in_detail(one, output=place, **options).result for one, place in pairs]
         if whole is not None:
-            io.series.join(whole, results, images)
+            io.series.join(whole, results, [dataclasses.replace(one, note=self.note(strength)) for one in images])
         return whole or (results[0] if len(results) == 1 else results)
 
     def denoise_in_detail(
@@ -508,6 +508,7 @@ class Denoiser:
         elif tta:
             raise InputError(f"{self.method.name} is not a network, which tta is for: leave that out.")
         target = opened.dtype if dtype == "same" else io.dtype_of(dtype)
+        opened = dataclasses.replace(opened, note=self.note(strength))
         shared = workers is not None or scheduler is not None
         if output is not None and opened.path is not None:
             io.check_output(output, [opened.path])
@@ -785,6 +786,11 @@ class Denoiser:
         for name, values in sorted(weights.items()):
             found.update(name.encode() + values.cpu().contiguous().numpy().tobytes())
         return found.hexdigest()
+
+    def note(self, strength: float = 1.0) -> str:
+        """What a result says of how it was made."""
+        blended = f", strength {strength:g}" * (strength < 1)
+        return f"noise2same {__version__}, {self.method.name}, model {self.digest()[:12]}{blended}"
 
     def uses_tta(self, image: io.Image) -> bool:
         """Whether an image gets test-time augmentation by default: if one frame ([Z,] Y, X) is small."""

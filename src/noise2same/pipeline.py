@@ -319,11 +319,11 @@ def run(
         results[result.item] = result if len(job.items) == 1 else replace(result, assessment=None)
         listener.on_result(result)
         if result.item.whole is not None:
-            _join(job, result.item.whole, results, book, listener)
+            _join(job, result.item.whole, results, book, denoiser, listener)
 
     try:
         for whole in dict.fromkeys(item.whole for item in results if item.whole is not None):
-            _join(job, whole, results, book, listener)
+            _join(job, whole, results, book, denoiser, listener)
         if todo and len(job.items) > 1 and (job.workers or job.scheduler):
             denoise_on_workers(job, todo, denoiser, device, resume, take)
         else:
@@ -474,7 +474,7 @@ def denoise_item(
 
 
 def _join(
-    job: Job, whole: Path, results: dict[Item, Result], book: Journal | None, listener: Listener = SILENT
+    job: Job, whole: Path, results: dict[Item, Result], book: Journal | None, denoiser: Denoiser, listener: Listener
 ) -> None:
     """Make one file of the results that belong to it, if all of them are there and it is not."""
     items = [item for item in job.items if item.whole == whole]
@@ -486,7 +486,8 @@ def _join(
         listener.say(f"{told}, and with --resume, nothing is done twice.")
         return
     paths, parts = [item.path for item in items if item.path], [item.output for item in items if item.output]
-    io.series.join(whole, parts, [io.read(path, job.axes) for path in paths])
+    note = denoiser.note(job.strength)
+    io.series.join(whole, parts, [replace(io.read(path, job.axes), note=note) for path in paths])
     for item in items:
         results[item] = replace(results[item], denoised=whole)
         if book is not None:

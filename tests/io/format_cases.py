@@ -147,19 +147,19 @@ def facts_of_imagej(path: Path) -> Facts:
 
 
 def make_plain_tiff(path: Path, pixels: NDArray[Any]) -> None:
-    tags = [(315, "s", 0, "A. Person", True), (306, "s", 0, "2020:09:13 12:26:40", True)]
+    tags = [(315, "s", 0, "Ä. Person".encode(), True), (306, "s", 0, "2020:09:13 12:26:40", True)]
+    tags += [(274, "H", 1, 6, True), (34675, 7, 9, b"a profile", True), (700, 1, 6, b"<xmp/>", True)]
     options = {"resolution": (100_000, 50_000), "resolutionunit": "CENTIMETER", "extratags": tags, "metadata": None}
     tifffile.imwrite(path, pixels, description="cells of mouse 7", software="scope 1.0", **options)
 
 
 def facts_of_tiff(path: Path) -> Facts:
     with tifffile.TiffFile(path) as file:
-        tags = {tag.name: str(tag.value) for tag in file.pages.first.tags.values()}
-    return {
-        "description": "cells of mouse 7" in tags.get("ImageDescription", ""),
-        "artist": tags.get("Artist"),
-        "date": tags.get("DateTime"),
-    }
+        page = file.pages.first
+        tags = {tag.code: tag.value for tag in page.tags.values()}
+    names = {"artist": 315, "date": 306, "orientation": 274, "color profile": 34675, "XMP": 700}
+    told = {"description": page.description, "software": "scope 1.0" in page.software}
+    return told | {name: tags.get(code) for name, code in names.items()}
 
 
 def make_png(path: Path, pixels: NDArray[Any]) -> None:

@@ -58,7 +58,7 @@ def of_tiff(path: Path) -> bytes:
     ):
         found.load_from_fp(file)
         for tag in KEPT:
-            if tag in found and (tag, found[tag]) != (ORIENTATION, 1):
+            if found.get(tag) in range(2, 9) if tag == ORIENTATION else isinstance(found.get(tag), str):
                 kept[tag] = found[tag]
         for pointer in POINTERS:
             if table := found.get_ifd(pointer):
@@ -75,8 +75,7 @@ def tags(content: bytes) -> list[tuple[int, int, int, Any, bool]]:
         if tag in found and tag == ORIENTATION:
             out.append((tag, _SHORT, 1, int(found[tag]), True))
         elif tag in found:
-            text = str(found[tag]).encode("ascii", "replace").decode()
-            out.append((tag, _ASCII, 0, text, True))
+            out.append((tag, _ASCII, 0, str(found[tag]).encode("latin-1", "replace"), True))  # as Pillow decodes it
     return out + [(other, _LONG, 1, 0, True) for pointer, other in POINTERS.items() if found.get_ifd(pointer)]
 
 

@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any, Protocol, cast, runtime_checkable
 import numpy as np
 
 from noise2same.errors import InputError
-from noise2same.io import dicom, foreign
+from noise2same.io import any_bioio, dicom, foreign
 from noise2same.io.image import Image
 from noise2same.io.remote import Url
 
@@ -98,10 +98,10 @@ if TYPE_CHECKING:
     from noise2same.io import animation, camera, czi, fits, jpeg, lif, mrc, nd2, nifti, npy, ome_zarr, png, tiff, video
 
     # mypy holds our modules to the protocols
-    _SEVERAL: list[Several] = [czi, fits, lif, nd2, ome_zarr, tiff]
+    _SEVERAL: list[Several] = [any_bioio, czi, fits, lif, nd2, ome_zarr, tiff]
     _JOINING: list[Joining] = [fits, ome_zarr, tiff]
     _CHECKED: list[Format] = [animation, camera, czi, dicom, fits, jpeg, lif, mrc, nd2, nifti, npy, ome_zarr, png, tiff]
-    _CHECKED += [video]
+    _CHECKED += [any_bioio, video]
 
 
 @cache
@@ -120,6 +120,8 @@ def suffix_of(path: Path) -> str:
     """The end of a name by which its format is known, as it is spelled there: the longest that fits, or ''."""
     name = path.name.lower()
     fitting = [suffix for suffix in suffixes() if name.endswith(suffix) and name != suffix]
+    if not fitting and foreign.suffix(path) not in ("", *foreign.SIDECARS):
+        fitting = [suffix for suffix in any_bioio.known() if name.endswith(suffix)]
     return path.name[-len(max(fitting, key=len)) :] if fitting else ""
 
 
@@ -157,7 +159,7 @@ def format_of(path: Path, *, reading: bool = False) -> Format:
         raise InputError(f"{path}: the format '{kind}' is not supported; {step}.")
     if suffix in BUILT_IN:
         return cast(Format, import_module(f"noise2same.io.{BUILT_IN[suffix]}"))
-    return _load(suffix, _added()[suffix])
+    return _load(suffix, _added()[suffix]) if suffix in _added() else any_bioio
 
 
 def writer_of(path: Path, like: Image | None) -> Format:

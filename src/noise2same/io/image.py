@@ -56,6 +56,8 @@ class Image:
         What `files.identity` said of the file when it was opened; '' for an array or a store of many files.
     title : str
         What to call one that has no path, such as the name of a layer in napari.
+    note : str
+        What is done to its pixels, which a file that is written like it says in its metadata; '' for nothing.
     """
 
     data: Sliceable
@@ -67,6 +69,7 @@ class Image:
     others: int = 0
     stamp: str = ""
     title: str = ""
+    note: str = ""
 
     @property
     def name(self) -> str:

@@ -10,6 +10,7 @@ import math
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import count
 from typing import Any
 from uuid import uuid4
 from xml.dom import minidom
@@ -21,6 +22,7 @@ from numpy.typing import DTypeLike
 MOST = 2**24  # characters: 115,000 planes with their positions and times, in 6 s and 650 MB
 PIECE = 2**16  # characters that are parsed at a time in search of channels
 TYPES = {"float32": "float", "float64": "double"}  # others have NumPy's names
+OURS = "noise2same"  # namespace of the annotation that says what was done
 PYRAMID = "openmicroscopy.org/PyramidResolution"  # namespace of the sizes of a pyramid's levels, which are not written
 
 
@@ -38,7 +40,7 @@ class Written:
     """Which image of that file it is."""
 
 
-def carry(xml: str, written: Sequence[Written]) -> tuple[bytes, list[str]]:
+def carry(xml: str, written: Sequence[Written], note: str = "") -> tuple[bytes, list[str]]:
     """The OME-XML of a file that is written, made from that of the file its images came from.
 
     Parameters
@@ -47,6 +49,8 @@ def carry(xml: str, written: Sequence[Written]) -> tuple[bytes, list[str]]:
         OME-XML of the file they came from.
     written : sequence of Written
         The images that are written, in their order in the file.
+    note : str
+        What was done to them, for an annotation of each.
 
     Returns
     -------
@@ -74,6 +78,8 @@ def carry(xml: str, written: Sequence[Written]) -> tuple[bytes, list[str]]:
         for (_, pixels), image in zip(found, written, strict=True):
             left_out |= _describe(pixels, image.axes, image.shape, np.dtype(image.dtype), first)
             first += _planes(pixels)
+        if note:
+            _annotate(root, [image for image, _ in found], note)
         if root.hasAttribute("UUID"):  # names a file, of which this is another
             root.setAttribute("UUID", f"urn:uuid:{uuid4()}")
         return document.toxml("UTF-8"), sorted(left_out)
@@ -228,14 +234,41 @@ def _fit_elements(pixels: minidom.Element, sizes: dict[str, int], samples: int, 
     return {str(node.localName) for node in misfits}
 
 
+def _annotate(root: minidom.Element, images: list[minidom.Element], note: str) -> None:
+    """Add a comment to images, which programs show; it stands where the schema wants it."""
+    groups = _children(root, "StructuredAnnotations")
+    if not groups:
+        after: Any = _children(root, "Image")[-1].nextSibling
+        groups = [_new(root, "StructuredAnnotations")]
+        root.insertBefore(groups[0], after)
+    used = {node.getAttribute("ID") for node in _children(groups[0])}
+    name = next(name for name in (f"Annotation:noise2same-{n}" for n in count()) if name not in used)
+    comment, value = _new(root, "CommentAnnotation", ID=name, Namespace=OURS), _new(root, "Value")
+    value.appendChild(_document(root).createTextNode(note))
+    comment.appendChild(value)
+    groups[0].appendChild(comment)
+    for image in images:
+        image.appendChild(_new(image, "AnnotationRef", ID=name))
+
+
+def _document(node: minidom.Element) -> minidom.Document:
+    document = node.ownerDocument
+    assert document is not None
+    return document
+
+
+def _new(like: minidom.Element, name: str, **attributes: str) -> minidom.Element:
+    """An element in the namespace of another, which has no place yet."""
+    prefix = f"{like.prefix}:" if like.prefix else ""
+    node = _document(like).createElementNS(like.namespaceURI, prefix + name)
+    for key, text in attributes.items():
+        node.setAttribute(key, text)
+    return node
+
+
 def _insert(pixels: minidom.Element, name: str, **attributes: str) -> minidom.Element:
     """Add an element to Pixels behind its channels and before all else, as the schema wants it."""
-    document = pixels.ownerDocument
-    assert document is not None
-    prefix = f"{pixels.prefix}:" if pixels.prefix else ""
-    node = document.createElementNS(pixels.namespaceURI, prefix + name)
-    for key, value in attributes.items():
-        node.setAttribute(key, value)
+    node = _new(pixels, name, **attributes)
     following = [child for child in _children(pixels) if child.localName != "Channel"]
     pixels.insertBefore(node, following[0] if following else None)
     return node

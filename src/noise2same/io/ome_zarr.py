@@ -25,6 +25,8 @@ default_output = ""
 
 COLLECTION = "bioformats2raw.layout"
 """Attribute of a group of several images."""
+# attributes of a group that are written anew, or are of what is not written; all others are kept
+NGFF_KEYS = ("ome", "multiscales", "omero", "version", "labels", "image-label", "plate", "well", COLLECTION)
 _ZARR_FORMATS: dict[str, Literal[2, 3]] = {"0.4": 2, "0.5": 3}  # by version of NGFF
 
 
@@ -45,6 +47,7 @@ def read(path: Path, number: int = 0) -> Image:
     first, dims = levels[0], levels[0].ndim
     axes = ngff.axes_of(multiscale, dims)
     details = {"ngff": ngff.version(attributes), "omero": attributes.get("omero"), "multiscale": multiscale}
+    details["further"] = {key: value for key, value in node.attrs.asdict().items() if key not in NGFF_KEYS}
     details["levels"] = [_storage(level) for level in levels]
     return Image(Chunked(first, path), axes, *ngff.sizes_of(multiscale, axes, dims), path, details, others)
 
@@ -165,6 +168,7 @@ def new_store(path: Path, like: Image, dtype: np.dtype[Any]) -> list[zarr.Array[
     if not version:
         options |= {"shape": like.shape, **_stored_alike(like, levels[0], zarr_format, dtype)}
         own = {"axes": like.axes, "pixel_size": like.pixel_size, "unit": like.unit}
+        own |= {"noise2same": like.note} if like.note else {}
         attributes = {**details.get("attributes", {}), **own}
         return [zarr.create_array(str(path), zarr_format=zarr_format, attributes=attributes, **options)]
     if zarr_format == 2:

@@ -120,6 +120,8 @@ def _chunks(like: Image) -> Iterator[bytes]:
             found[b"iCCP"] = [b"ICC profile\0\0" + zlib.compress(like.details["icc"])]
         if like.details.get("exif"):
             found[b"eXIf"] = [like.details["exif"]]
+    if like.note:
+        found = found | {b"tEXt": [*found.get(b"tEXt", []), b"Comment\0" + like.note.encode("latin-1", "replace")]}
     for kind in KEPT:  # in this order: colors come before all else
         for content in found.get(kind, []):
             yield struct.pack(">I", len(content)) + kind + content + struct.pack(">I", zlib.crc32(kind + content))

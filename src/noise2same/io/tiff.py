@@ -34,7 +34,23 @@ default_output = ""
 BIG_BYTES = 2**32 - 2**25  # larger files need BigTIFF, which ImageJ does not read
 LOSSLESS = {5: "lzw", 8: "zlib", 32946: "zlib", 50000: "zstd", 34925: "lzma", 32773: "packbits"}
 MAX_TAGS = 4096  # of a page; more are a sign of damage, on which tifffile ends too
-IMAGEJ_KEYS = ("mode", "loop", "Info", "Labels", "Ranges", "LUTs")
+# what ImageJ says of the layout of its pixels, which is written anew; all else it says is kept
+IMAGEJ_LAYOUT = (
+    "ImageJ",
+    "images",
+    "channels",
+    "slices",
+    "frames",
+    "hyperstack",
+    "unit",
+    "spacing",
+    "finterval",
+    "axes",
+)
+CALIBRATION = ("cf", "c0", "c1", "vunit")  # of values, which tifffile writes itself for int16
+# tags of the first page that are kept beside those of EXIF: document, page, computer, XMP and IPTC
+TEXT_OR_BYTES = (tifffile.DATATYPE.BYTE, tifffile.DATATYPE.ASCII, tifffile.DATATYPE.UNDEFINED)
+KEPT_TAGS = (269, 285, 316, 700, 33723, *exif.KEPT)
 IMAGEJ_UNITS = {"micrometer": "um", "inch": "inch", "angstrom": "angstrom"}
 OME_DTYPES = ("int8", "int16", "int32", "uint8", "uint16", "uint32", "float32", "float64")
 # what tifffile only logs, and then goes on with fewer pages or with zeros
@@ -256,9 +272,24 @@ def _details(tif: tifffile.TiffFile, page: tifffile.TiffPage) -> dict[str, Any]:
         "photometric": int(page.photometric),
         "colormap": page.colormap,
         "icc": page.iccprofile,
-        "imagej": {key: imagej[key] for key in IMAGEJ_KEYS if key in imagej},
+        "imagej": {key: value for key, value in imagej.items() if key not in IMAGEJ_LAYOUT},
+        "tags": [kept for kept in map(_kept_tag, page.tags.values()) if kept is not None],
+        "software": "" if page.software.startswith("tifffile") else page.software,
+        "description": "" if page.is_ome or page.is_imagej else _description(page),
         "ome_xml": tif.ome_metadata,
     }
+
+
+def _description(page: tifffile.TiffPage) -> str:
+    """What people wrote: tifffile's own description is the second, if they did."""
+    return "" if page.is_shaped and not page.description1 else page.description
+
+
+def _kept_tag(tag: tifffile.TiffTag) -> tuple[int, int, int, Any, bool] | None:
+    """A tag as tifffile writes it again; None if it is not kept, or has not the kind of value that it should have."""
+    value = tag.value.encode() if isinstance(tag.value, str) else tag.value
+    plain = isinstance(value, int) or (isinstance(value, bytes) and tag.dtype in TEXT_OR_BYTES)
+    return (tag.code, int(tag.dtype), tag.count, value, True) if tag.code in KEPT_TAGS and plain else None
 
 
 def check(path: Path, like: Image | None, dtype: np.dtype[Any]) -> None:
@@ -290,7 +321,7 @@ def create(path: Path, like: Image, dtype: np.dtype[Any]) -> Iterator[np.ndarray
         tifffile.imwrite(path, out, **options)
     else:
         out.flush()
-    if options.get("extratags"):
+    if like.details.get("exif") and not options.get("bigtiff"):  # no photograph is that large
         exif.append(path, like.details["exif"])
 
 
@@ -306,8 +337,9 @@ def join(path: Path, parts: Sequence[Path], likes: Sequence[Image]) -> None:
     size = sum(math.prod(whole.shape) * whole.dtype.itemsize for whole in wholes)
     with tifffile.TiffWriter(path, bigtiff=size >= BIG_BYTES, ome=options[0].pop("ome")) as file:
         for whole, told in zip(wholes, options, strict=True):
-            for key in ("ome", "bigtiff", "extratags"):  # of the file
+            for key in ("ome", "bigtiff"):  # of the file
                 told.pop(key, None)
+            told["extratags"] = [tag for tag in told["extratags"] if tag[0] not in exif.POINTERS.values()]
             file.write(_pages(whole, told), shape=whole.shape, dtype=whole.dtype, **told)
 
 
@@ -375,6 +407,10 @@ def _options(flavour: str, like: Image, shape: tuple[int, ...], dtype: np.dtype[
     if details.get("compression"):
         predictor = details.get("predictor", False) and (dtype.kind == "f" or dtype.itemsize < 8)
         options |= {"compression": details["compression"], "predictor": predictor}
+    options["extratags"] = list(details.get("tags") or [])
+    made_by = "; ".join(filter(None, (details.get("software"), like.note)))
+    if made_by:
+        options["software"] = made_by.encode()
     if flavour == "imagej":
         _imagej_options(options, like, dtype)
     elif flavour == "ome":
@@ -383,20 +419,21 @@ def _options(flavour: str, like: Image, shape: tuple[int, ...], dtype: np.dtype[
         if like.details.get("ome_xml"):
             _warn_of_loss(like, f"it has no place for axes {like.axes} of shape {like.shape} and type {dtype}")
         options["ome"] = False
+        if details.get("description"):
+            options["description"] = details["description"].encode()
         options["metadata"]["noise2same"] = {"axes": like.axes, "pixel_size": sizes, "unit": like.unit}
         unit = "inch" if like.unit == "inch" else "centimeter"
         size = [units.convert(sizes[letter], like.unit, unit) for letter in "XY" if letter in sizes]
         if len(size) == 2 and all(size):
             options |= {"resolution": tuple(1 / value for value in size if value), "resolutionunit": unit.upper()}
         if details.get("exif"):
-            options["extratags"] = exif.tags(details["exif"])
+            own = {tag[0] for tag in options["extratags"]}
+            options["extratags"] += [tag for tag in exif.tags(details["exif"]) if tag[0] not in own]
     if details.get("icc") and flavour != "imagej":
         options["iccprofile"] = details["icc"]
     if flavour != "imagej":
         described = len(details.get("ome_xml") or "")
         options["bigtiff"] = math.prod(shape) * dtype.itemsize + described >= BIG_BYTES
-        if options["bigtiff"]:  # no photograph is that large
-            options.pop("extratags", None)
     return options
 
 
@@ -414,6 +451,8 @@ def _ome_options(options: dict[str, Any], like: Image) -> None:
             options["metadata"][f"PhysicalSize{letter}Unit"] = units.symbol(like.unit) or "pixel"
     if "T" in sizes:
         options["metadata"] |= {"TimeIncrement": sizes["T"], "TimeIncrementUnit": "s"}
+    if like.note:
+        options["metadata"]["CommentAnnotation"] = {"Namespace": ome.OURS, "Value": like.note}
 
 
 def _carry_ome(
@@ -431,7 +470,7 @@ def _carry_ome(
         for like, told, shape, dtype in zip(likes, options, shapes, dtypes, strict=True)
     ]
     try:
-        description, left_out = ome.carry(xml, written)
+        description, left_out = ome.carry(xml, written, likes[0].note)
     except ValueError as error:
         _warn_of_loss(likes[0], str(error))
         return
@@ -456,7 +495,11 @@ def _warn_of_loss(like: Image, reason: str, what: str = "beyond axes and pixel s
 def _imagej_options(options: dict[str, Any], like: Image, dtype: np.dtype[Any]) -> None:
     sizes = like.pixel_size
     options |= {"imagej": True, "ome": False}
-    options["metadata"] |= like.details.get("imagej", {})
+    kept = like.details.get("imagej", {})
+    kept = {key: value for key, value in kept.items() if key not in CALIBRATION or dtype == like.dtype != np.int16}
+    options["metadata"] |= kept
+    if like.note:
+        options["metadata"]["Info"] = f"{kept.get('Info', '')}\nnoise2same = {like.note}\n".lstrip("\n")
     if {"Y", "X"} <= sizes.keys():
         options["resolution"] = (1 / sizes["X"], 1 / sizes["Y"])
     if like.unit:
