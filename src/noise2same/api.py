@@ -155,12 +155,18 @@ def denoise(
     >>> clean.dtype, bool(clean.std() < noisy.std())
     (dtype('uint8'), True)
     """
+    if output is not None and isinstance(io.as_path(output), io.Url):
+        with io.uploading(output):
+            place = io.stage(output, [image])
+            ways: dict[str, Any] = {"dtype": dtype, "strength": strength, "workers": workers, "scheduler": scheduler}
+            denoise(image, axes, output=place, device=device, progress=progress, **ways, **options)
+        return io.as_path(output)
     images = io.open_images(image, axes)
     names = io.names_in_one_file(images, "denoise them one by one, or train on them first")
     outputs, whole = ([None] * len(names), None) if output is None else io.series.places(names, Path(output))
     model = Denoiser(Config.of(**options))
     who: dict[str, Any] = {"workers": workers, "scheduler": scheduler}
-    ways: dict[str, Any] = {"dtype": dtype, "strength": strength, "verdict": False, "strict": True}
-    job = pipeline.check(images, outputs, wholes=[whole] * len(images), **ways, **who)
+    how: dict[str, Any] = {"dtype": dtype, "strength": strength, "verdict": False, "strict": True}
+    job = pipeline.check(images, outputs, wholes=[whole] * len(images), **how, **who)
     results = pipeline.run(job, model, device=device, progress=progress)
     return whole or (results[0].denoised if len(results) == 1 else [result.denoised for result in results])

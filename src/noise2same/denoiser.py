@@ -455,6 +455,10 @@ class Denoiser:
         """
         options: dict[str, Any] = {"dtype": dtype, "tta": tta, "strength": strength, "device": device}
         options |= {"workers": workers, "scheduler": scheduler, "resume": resume, "on_block": on_block}
+        if output is not None and isinstance(io.as_path(output), io.Url):
+            with io.uploading(output):
+                self.denoise(image, axes, output=io.stage(output, [image]), **options)
+            return io.as_path(output)
         images = io.open_images(image, axes, fallback=self.axes)
         names = io.names_in_one_file(images, "denoise them one by one")
         outputs, whole = ([None] * len(names), None) if output is None else io.series.places(names, Path(output))

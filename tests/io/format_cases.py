@@ -12,9 +12,11 @@ import imagecodecs
 import numpy as np
 import tifffile
 import zarr
+from field_files import write_dicom, write_dng, write_video
 from microscope_files import write_czi, write_lif
 from numpy.typing import NDArray
 from PIL import Image as Pillow
+from PIL import ImageCms
 
 Facts = Mapping[str, Any]
 """What a file says, by names for people: {"channel names": ["DAPI", "GFP"], "date": "2020-09-13"}."""
@@ -162,12 +164,29 @@ def facts_of_tiff(path: Path) -> Facts:
     return told | {name: tags.get(code) for name, code in names.items()}
 
 
+def camera_words() -> dict[str, Any]:
+    """What a camera says of a photograph."""
+    exif = Pillow.Exif()
+    exif[34665] = {34855: 6400, 42036: "50 mm f/1.8"}  # ISO, lens
+    profile = ImageCms.ImageCmsProfile(ImageCms.createProfile("sRGB")).tobytes()
+    return {"icc_profile": profile, "exif": exif.tobytes(), "dpi": (300, 200)}
+
+
+WORDS = camera_words()
+
+
 def make_png(path: Path, pixels: NDArray[Any]) -> None:
+    from PIL.PngImagePlugin import PngInfo
+
     path.write_bytes(imagecodecs.png_encode(pixels))
+    if pixels.dtype == np.uint8:  # Pillow has no colors of 16 bits
+        texts = PngInfo()
+        texts.add_text("Title", "cells")
+        Pillow.fromarray(pixels).save(path, pnginfo=texts, **WORDS)
 
 
 def make_jpeg(path: Path, pixels: NDArray[Any]) -> None:
-    Pillow.fromarray(pixels).save(path, quality=95)
+    Pillow.fromarray(pixels).save(path, quality=95, **WORDS)
 
 
 def make_ome_zarr(path: Path, pixels: NDArray[Any]) -> None:
@@ -231,6 +250,109 @@ def facts_of_ome_planes(path: Path) -> list[tuple[float | None, float | None]]:
         return [(one.position_x, one.delta_t) for one in file.ome_metadata().images[0].pixels.planes]
 
 
+def make_fits(path: Path, pixels: NDArray[Any]) -> None:
+    from astropy.io import fits
+
+    header = fits.Header({"OBJECT": "M31", "CTYPE1": "RA---TAN", "CTYPE2": "DEC--TAN", "CRVAL1": 10.7, "CRVAL2": 41.3})
+    image = fits.ImageHDU(pixels, header, name="SCI")
+    table = fits.BinTableHDU.from_columns([fits.Column("star", "J", array=[1, 2])], name="CATALOG")
+    fits.HDUList([fits.PrimaryHDU(), image, fits.ImageHDU(np.ones((4, 4)), name="ERR"), table]).writeto(path)
+
+
+def facts_of_fits(path: Path) -> Facts:
+    from astropy.io import fits
+    from astropy.wcs import WCS
+
+    with fits.open(path) as hdus:
+        header = hdus["SCI"].header
+        others = [(hdu.name, hdu.data.tobytes()) for hdu in hdus if hdu.name in ("ERR", "CATALOG")]
+        return {"header": header.tostring(), "WCS": WCS(header).wcs.crval.tolist(), "other HDUs": others}
+
+
+def make_mrc(path: Path, pixels: NDArray[Any]) -> None:
+    import mrcfile
+
+    with mrcfile.new(path, pixels) as mrc:
+        mrc.voxel_size = (1.0, 2.0, 5.0)
+        mrc.add_label("made by a microscope")
+        mrc.set_extended_header(np.frombuffer(b"tilt angles" + bytes(21), "V1"))
+        mrc.header.origin = (3, 4, 5)
+
+
+def facts_of_mrc(path: Path) -> Facts:
+    import mrcfile
+
+    with mrcfile.open(path) as mrc:
+        origin = [float(mrc.header.origin[letter]) for letter in "xyz"]
+        return {"labels": mrc.get_labels(), "origin": origin, "extended header": mrc.extended_header.tobytes()}
+
+
+def make_nifti(path: Path, pixels: NDArray[Any]) -> None:
+    import nibabel
+
+    volume = nibabel.Nifti1Image(pixels.T, np.diag([0.1, 0.2, 0.5, 1.0]) + np.eye(4, k=3) * 7)
+    volume.header.set_xyzt_units("mm", "sec")
+    volume.header.set_zooms((0.1, 0.2, 0.5, 2.0))
+    volume.header["descrip"] = b"a brain"
+    volume.header.extensions.append(nibabel.nifti1.Nifti1Extension("comment", b"asleep"))
+    nibabel.save(volume, path)
+
+
+def facts_of_nifti(path: Path) -> Facts:
+    import nibabel
+
+    volume = nibabel.load(path)
+    header = volume.header
+    extensions = [one.get_content() for one in header.extensions]
+    return {"affine": volume.affine.tolist(), "header": bytes(header["descrip"]), "extensions": extensions}
+
+
+def make_dicom(path: Path, pixels: NDArray[Any]) -> None:
+    write_dicom(path, pixels)
+
+
+def make_dng(path: Path, pixels: NDArray[Any]) -> None:
+    mosaic = np.zeros([2 * length for length in pixels.shape[1:]], pixels.dtype)
+    for (row, column), plane in zip([(0, 0), (0, 1), (1, 1), (1, 0)], pixels, strict=True):
+        mosaic[row::2, column::2] = plane
+    write_dng(path, mosaic, orientation=6)
+
+
+def facts_of_dng(path: Path) -> Facts:
+    import rawpy
+
+    with rawpy.imread(str(path)) as raw, tifffile.TiffFile(path) as tif:
+        told = {tag.name: tag.value for tag in tif.pages.first.tags.values()}
+        return {
+            "black level": list(raw.black_level_per_channel),
+            "white level": raw.white_level,
+            "white balance": [round(gain, 4) for gain in raw.camera_whitebalance],
+            "color matrix": told["ColorMatrix1"],
+            "orientation": told["Orientation"],
+            "camera": (told["Make"], told["Model"]),
+            "date": told["DateTime"],
+        }
+
+
+def make_video(path: Path, pixels: NDArray[Any]) -> None:
+    kind = "gray" if pixels.dtype == np.uint8 else "gray16le"
+    write_video(path, pixels, "ffv1", kind, kind, rate=10)
+
+
+def make_animation(path: Path, pixels: NDArray[Any]) -> None:
+    first, *rest = (Pillow.fromarray(frame) for frame in pixels)
+    first.save(path, save_all=True, append_images=rest, duration=100, lossless=True)
+
+
+def facts_of_picture(path: Path) -> Facts:
+    with Pillow.open(path) as picture:
+        picture.load()
+        exif, told = picture.getexif(), picture.info
+        resolution = tuple(round(float(value)) for value in told.get("dpi", ()))
+        facts = {"color profile": told.get("icc_profile"), "EXIF": dict(exif.get_ifd(34665))}
+        return {**facts, "resolution": resolution, "texts": told.get("Title")}
+
+
 def known(**facts: Any) -> Callable[[Path], Facts]:
     """What every file of a case says."""
     return lambda path: {name.replace("_", " "): value for name, value in facts.items()}
@@ -243,8 +365,10 @@ CASES = [
          told=facts_of_imagej, found=facts_of_imagej),
     Case("TIFF, other", ".tif", make_plain_tiff, "YX", (32, 40), size={"Y": 2e-5, "X": 1e-5},
          told=facts_of_tiff, found=facts_of_tiff),
-    Case("PNG", ".png", make_png, "YXC", (32, 40, 3), ("uint8", "uint16")),
-    Case("JPEG", ".jpg", make_jpeg, "YXC", (32, 40, 3), ("uint8",), exact=False),
+    Case("PNG", ".png", make_png, "YXC", (32, 40, 3), ("uint16", "uint8"),
+         told=facts_of_picture, found=facts_of_picture),
+    Case("JPEG", ".jpg", make_jpeg, "YXC", (32, 40, 3), ("uint8",), {"Y": 1 / 200, "X": 1 / 300}, exact=False,
+         told=facts_of_picture, found=facts_of_picture),
     Case("NumPy", ".npy", lambda path, pixels: np.save(path, pixels), "", (3, 32, 40)),
     Case("OME-Zarr", ".ome.zarr", make_ome_zarr, "CZYX", (2, 3, 32, 40), size=SIZE,
          told=facts_of_zarr, found=facts_of_zarr, names=(".ome.zarr", ".zarr")),
@@ -256,4 +380,17 @@ CASES = [
          told=known(name="Series000", date="2020-09-13T12:26:40", channel_names=["dye 0", "dye 1"],
                     colors=["#00ff00", "#ff0000"], objective=[("HC PL APO 63x", 63.0, 1.4)],
                     annotations=["leica-microsystems.com/lif"]), found=facts_of_ome),
+    Case("MRC", ".mrc", make_mrc, "ZYX", (3, 32, 40), ("int8", "int16", "uint16", "float16", "float32"),
+         {"Z": 5.0, "Y": 2.0, "X": 1.0}, needs="microscopes", told=facts_of_mrc, found=facts_of_mrc),
+    Case("FITS", ".fits", make_fits, "YX", (32, 40),
+         ("uint8", "int8", "int16", "uint16", "int32", "float32", "float64"), needs="astronomy",
+         told=facts_of_fits, found=facts_of_fits),
+    Case("NIfTI", ".nii", make_nifti, "TZYX", (2, 3, 32, 40), ("uint8", "int16", "uint16", "int32", "float32"),
+         SIZE | {"T": 2.0}, needs="medicine", told=facts_of_nifti, found=facts_of_nifti),
+    Case("DICOM, also a folder of slices", ".dcm", make_dicom, "YX", (32, 40), ("uint8", "int16", "uint16"),
+         {"Y": 0.5, "X": 0.25}, needs="medicine"),
+    Case("Camera raw", ".dng", make_dng, "CYX", (4, 16, 20), ("uint16",), needs="camera",
+         told=facts_of_dng, found=facts_of_dng),
+    Case("Video", ".mkv", make_video, "TYX", (3, 32, 40), ("uint8", "uint16"), {"T": 0.1}, needs="video"),
+    Case("Animated GIF and WebP", ".webp", make_animation, "TYX", (3, 32, 40), ("uint8",), {"T": 0.1}),
 ]  # fmt: skip

@@ -11,42 +11,13 @@ import numpy as np
 import pytest
 import rawpy
 import tifffile
+from field_files import write_dng as write
 from roundtrip import assert_same, copy, noise
 
 from noise2same import io
 from noise2same.errors import InputError
 
-MATRIX = [0.9, -0.2, -0.1, -0.4, 1.2, 0.2, 0.0, 0.1, 0.6]
-NEUTRAL = [0.5, 1.0, 0.7]
 FAST = ("--steps", 2, "--set", "features=4", "--set", "patch=32", "--set", "batch=2")
-
-
-def write(
-    path: Path, mosaic: np.ndarray, pattern: tuple[int, ...] = (0, 1, 1, 2), orientation: int = 1, size: int = 2
-) -> Path:
-    """A DNG. Colors of its pattern are 0 (red), 1 (green) and 2 (blue), row by row."""
-
-    def fractions(values: list[float]) -> tuple[int, ...]:
-        return tuple(part for value in values for part in (round(value * 1000), 1000))
-
-    tags = [
-        (271, "s", 0, "Maker", True),
-        (272, "s", 0, "Camera 1", True),
-        (274, "H", 1, orientation, True),
-        (306, "s", 0, "2026:11:18 12:00:00", True),
-        (33421, "H", 2, (size, size), True),
-        (33422, "B", size * size, pattern, True),
-        (50706, "B", 4, (1, 4, 0, 0), True),
-        (50708, "s", 0, "Maker Camera 1", True),
-        (50713, "H", 2, (2, 2), True),
-        (50714, "2I", 4, fractions([60, 61, 62, 63]), True),
-        (50717, "I", 1, 4095, True),
-        (50721, "2i", 9, fractions(MATRIX), True),
-        (50728, "2I", 3, fractions(NEUTRAL), True),
-        (50778, "H", 1, 21, True),
-    ]
-    tifffile.imwrite(path, mosaic, photometric=32803, metadata=None, extratags=tags)
-    return path
 
 
 def mosaic(shape: tuple[int, int] = (40, 60)) -> np.ndarray:

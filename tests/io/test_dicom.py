@@ -7,44 +7,19 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import imagecodecs
 import nibabel
 import numpy as np
 import pydicom
 import pytest
 import tifffile
-from pydicom.dataset import Dataset, FileMetaDataset
+from field_files import write_dicom as write
+from pydicom.dataset import Dataset
 from pydicom.encaps import encapsulate
-from pydicom.uid import UID, CTImageStorage, ExplicitVRLittleEndian, JPEGLosslessSV1, JPEGLSLossless, generate_uid
+from pydicom.uid import UID, JPEGLosslessSV1, JPEGLSLossless, generate_uid
 from roundtrip import copy, noise
 
 from noise2same import io
 from noise2same.errors import InputError
-
-SERIES = generate_uid(entropy_srcs=["noise2same"])
-
-
-def write(path: Path, pixels: np.ndarray, syntax: UID = ExplicitVRLittleEndian, **values: Any) -> Path:
-    """A slice as a scanner writes it."""
-    dataset = Dataset()
-    dataset.file_meta = FileMetaDataset()
-    dataset.file_meta.TransferSyntaxUID = syntax
-    dataset.file_meta.MediaStorageSOPClassUID = dataset.SOPClassUID = CTImageStorage
-    dataset.file_meta.MediaStorageSOPInstanceUID = dataset.SOPInstanceUID = generate_uid()
-    dataset.Modality, dataset.SeriesInstanceUID, dataset.PixelSpacing = "CT", SERIES, [0.5, 0.25]
-    dataset.Rows, dataset.Columns = pixels.shape[-2:] if pixels.shape[-1] != 3 else pixels.shape[:2]
-    dataset.SamplesPerPixel, dataset.PhotometricInterpretation = 1, "MONOCHROME2"
-    if pixels.shape[-1] == 3:
-        dataset.SamplesPerPixel, dataset.PhotometricInterpretation, dataset.PlanarConfiguration = 3, "RGB", 0
-    dataset.BitsAllocated = dataset.BitsStored = 8 * pixels.dtype.itemsize
-    dataset.HighBit, dataset.PixelRepresentation = dataset.BitsStored - 1, int(pixels.dtype.kind == "i")
-    encode = {JPEGLosslessSV1: imagecodecs.ljpeg_encode, JPEGLSLossless: imagecodecs.jpegls_encode}.get(syntax)
-    dataset.PixelData = encapsulate([encode(pixels)]) if encode else pixels.tobytes()
-    dataset["PixelData"].VR = "OB" if encode else "OW"
-    for name, value in values.items():
-        setattr(dataset, name, value)
-    pydicom.dcmwrite(path, dataset, enforce_file_format=True)
-    return path
 
 
 def series(folder: Path, pixels: np.ndarray, name: Callable[[int], str] = "{}.dcm".format, **values: Any) -> Path:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from pathlib import Path
 
 import numpy as np
@@ -91,3 +92,27 @@ def test_tags_of_no_use_do_no_harm(tmp_path: Path) -> None:
     with tifffile.TiffFile(tmp_path / "c.tif") as file:
         page = file.pages.first
         assert (page.description, page.tags[315].value, 269 in page.tags) == ("a stage", "someone", False)
+
+
+def test_formats_of_other_fields(model: n2s.Denoiser, tmp_path: Path) -> None:
+    """Where programs of astronomers, microscopists, radiologists and photographers look."""
+    import mrcfile
+    import nibabel
+    from astropy.io import fits
+    from PIL import Image as Pillow
+
+    pixels = noise((64, 64), "uint8")
+    for name in ("a.fits", "a.png", "a.jpg"):
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # of JPEG's artefacts
+            model.denoise(pixels, output=tmp_path / name)
+    for name in ("a.mrc", "a.nii"):
+        model.denoise(pixels.astype("int16"), output=tmp_path / name)
+    assert str(fits.getheader(tmp_path / "a.fits")["HISTORY"]) == model.note()
+    with Pillow.open(tmp_path / "a.png") as png, Pillow.open(tmp_path / "a.jpg") as jpeg:
+        assert png.info["Comment"] == model.note() and jpeg.info["comment"].decode() == model.note()
+    with mrcfile.open(tmp_path / "a.mrc") as mrc:
+        assert mrc.get_labels() == [model.note()]
+    assert nibabel.load(tmp_path / "a.nii").header.extensions[0].get_content().rstrip(b"\0").decode() == model.note()
+    model.denoise(tmp_path / "a.fits", output=tmp_path / "b.fits", strength=0.5)
+    assert list(fits.getheader(tmp_path / "b.fits")["HISTORY"]) == [model.note(), model.note(0.5)]

@@ -10,23 +10,12 @@ from pathlib import Path
 import av
 import numpy as np
 import pytest
+from field_files import write_video as write
 from PIL import Image as Pillow
 from roundtrip import copy, noise
 
 from noise2same import io
 from noise2same.errors import InputError
-
-
-def write(path: Path, frames: np.ndarray, codec: str, kind: str, source: str, rate: int = 25, **options: str) -> Path:
-    with av.open(str(path), "w") as container:
-        stream = container.add_stream(codec, rate=rate, options=options)
-        stream.height, stream.width, stream.pix_fmt = frames.shape[1], frames.shape[2], kind
-        for number, pixels in enumerate(frames):
-            frame = av.VideoFrame.from_ndarray(pixels, format=source)
-            frame.pts = number
-            container.mux(stream.encode(frame.reformat(format=kind)))
-        container.mux(stream.encode())
-    return path
 
 
 def numbered(count: int = 60) -> np.ndarray:

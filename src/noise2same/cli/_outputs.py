@@ -37,7 +37,7 @@ def plan_outputs(
 
     Of files with several images, all are taken or those of the numbers; `suffix` is another than the files have.
     """
-    several = len(files) > 1 or len(inputs) > 1 or list(files) != [Path(inputs[0]).expanduser()]
+    several = len(files) > 1 or len(inputs) > 1 or list(files) != [io.as_path(inputs[0])]
     if numbers is not None and len(files) == 1:
         io.series.check(files[0], numbers)
     named = bool(output.suffix) and not (output.is_dir() and not io.supported(output))

@@ -78,7 +78,8 @@ def denoise(
 
     console.quiet = batch.quiet
     numbers = check_numbers(series)
-    planned = plan_outputs(inputs, io.find(inputs), output.expanduser(), numbers, check_suffix(suffix))
+    output, place = io.as_path(output), io.stage(output, inputs)
+    planned = plan_outputs(inputs, io.find(inputs), place, numbers, check_suffix(suffix))
     files, outputs, wholes = (list(column) for column in zip(*planned, strict=True))
     first = planned[0].goes_to
     reports = plan_reports(report, files, files, outputs)
@@ -87,18 +88,20 @@ def denoise(
     keep = first.with_name(f"{io.stem(first)}.unfinished.safetensors") if learns else None
     if run.resume and keep is not None:
         denoiser = pipeline.load_unfinished(keep, denoiser.config) or denoiser
-    with made_folder(outputs[0].parent), DenoisingBar(len(files)) as bar:
+    with made_folder(outputs[0].parent), io.uploading(output), DenoisingBar(len(files)) as bar:
         options: dict[str, Any] = {"axes": axes, "dtype": dtype, "tta": tta, "strength": strength, "verdict": verdict}
         options |= {"workers": cluster.workers, "scheduler": cluster.scheduler}
         job = pipeline.check(files, outputs, reports, wholes, denoiser=denoiser, strict=batch.strict, **options)
         warn_of_leftovers(outputs)
-        shown = Shown(outputs != [output.expanduser()], bar, batch, as_json=as_json)
+        shown = Shown(outputs != [place], bar, batch, as_json=as_json)
         listener = pipeline.Listener(say=tell, on_block=bar, on_result=shown)
         options = {"plan": plan, "resume": run.resume, "log": run.log, "device": run.device}
         options |= {"progress": not batch.quiet, "keep": keep, "journal": outputs[0].parent if shown.several else None}
         results = pipeline.run(job, denoiser, listener=listener, **options)
+    if place != output:
+        tell(f"Uploaded to {output}.")
     if as_json and not shown.several:
-        written = [str(result.item.goes_to) for result in results]
+        written = [str(result.item.goes_to if place == output else output) for result in results]
         figures = [result.figures() for result in results]
         print_json({"outputs": written, "results": figures, "training": denoiser.summary})
     code = shown.end(denoiser.summary)

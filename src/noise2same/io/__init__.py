@@ -31,6 +31,7 @@ from noise2same.io.paths import (
     stem,
 )
 from noise2same.io.rearranged import Rearranged
+from noise2same.io.remote import Url, as_path, stage, uploading
 
 __all__ = [
     "Channel",
@@ -40,6 +41,8 @@ __all__ = [
     "Input",
     "Pieces",
     "Sliceable",
+    "Url",
+    "as_path",
     "channels",
     "check_apart",
     "check_format",
@@ -62,9 +65,11 @@ __all__ = [
     "read",
     "read_result",
     "series",
+    "stage",
     "state_of",
     "stem",
     "supported",
+    "uploading",
     "wrap",
     "write_grid",
 ]
@@ -86,8 +91,8 @@ def read(path: str | os.PathLike[str], axes: str | None = None, *, fallback: str
         Axes to assume if the metadata says nothing and they fit the number of dimensions. Without them, only plain
         cases are guessed and others asked for.
     """
-    path = Path(path).expanduser()
-    if not os.path.exists(file_of(path)):
+    path = as_path(path)
+    if not (isinstance(path, Url) or os.path.exists(file_of(path))):
         raise InputError(f"{path} does not exist; check its name and folder.")
     if path.is_dir() and not (formats.is_zarr(path) or formats.is_dicom_folder(path)):
         raise InputError(f"{path} is a folder, not an image; name a file inside it.")
@@ -255,6 +260,8 @@ def is_store(path: str | os.PathLike[str]) -> bool:
 
 def state_of(image: Image) -> list[Any]:
     """What tells an image of a file from another, and from what the file was before: name, kind, size and time."""
+    if isinstance(image.path, Url):
+        return [str(image.path), image.axes, list(image.shape), str(image.dtype)]
     if image.path is None:
         return ["an array", image.axes, list(image.shape), str(image.dtype)]
     path = image.path.resolve()

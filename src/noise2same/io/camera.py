@@ -119,7 +119,7 @@ def create(path: Path, like: Image, dtype: np.dtype[Any]) -> Iterator[np.ndarray
     with _opened(like.path) as raw:
         mosaic = raw.raw_image_visible.copy()
     _fill(mosaic, like, out)
-    tifffile.imwrite(path, mosaic, photometric=CFA, metadata=None, software=False, extratags=_tags(like))
+    tifffile.imwrite(path, mosaic, photometric=CFA, metadata=None, software=like.note or False, extratags=_tags(like))
 
 
 class Developing:
@@ -143,7 +143,9 @@ class Developing:
         with _opened(like.path) as raw:
             _fill(raw.raw_image_visible, like, out)  # LibRaw's own memory
             picture = raw.postprocess(output_bps=16, use_camera_wb=True, no_auto_bright=True)
-        with self._pictures.create(path, Image(picture, "YXC", path=like.path), picture.dtype) as pixels:
+        with self._pictures.create(
+            path, Image(picture, "YXC", path=like.path, note=like.note), picture.dtype
+        ) as pixels:
             pixels[...] = picture
 
 

@@ -58,7 +58,7 @@ def of_tiff(path: Path) -> bytes:
     ):
         found.load_from_fp(file)
         for tag in KEPT:
-            if tag in found and (tag, found[tag]) != (ORIENTATION, 1):
+            if found.get(tag) in range(2, 9) if tag == ORIENTATION else isinstance(found.get(tag), str):
                 kept[tag] = found[tag]
         for pointer in POINTERS:
             if table := found.get_ifd(pointer):

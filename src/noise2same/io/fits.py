@@ -172,6 +172,8 @@ def create(path: Path, like: Image, dtype: np.dtype[Any]) -> Iterator[np.ndarray
         _set_type(header, dtype)
     for key in STALE:
         header.remove(key, ignore_missing=True, remove_all=True)
+    if like.note:
+        header.add_history(like.note)
     with filled(path) as file:
         if kept:
             _copy(like, file, 0, kept["start"])

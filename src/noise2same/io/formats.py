@@ -24,6 +24,7 @@ import numpy as np
 from noise2same.errors import InputError
 from noise2same.io import any_bioio, dicom, foreign
 from noise2same.io.image import Image
+from noise2same.io.remote import Url
 
 BUILT_IN = {
     ".tif": "tiff",
@@ -131,6 +132,8 @@ def has_zarr_files(path: Path) -> bool:
 
 def is_zarr(path: Path) -> bool:
     """Whether a path is a Zarr array or group, which are folders but count as one image."""
+    if isinstance(path, Url):  # what is there is seen when it is opened
+        return suffix_of(path).lower() in ("", ".zarr")
     return path.suffix.lower() == ".zarr" or has_zarr_files(path)
 
 

@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from noise2same.errors import InputError
 from noise2same.files import identity
 from noise2same.io.raw import Boxes, expanded
+from noise2same.io.remote import Url, explain
 
 # what readers say of pixels that are whole but packed in a way that they do not know
 _CODEC = re.compile(
@@ -142,6 +143,8 @@ class Pieces(_OnDisk):
         except (IndexError, MemoryError):
             raise
         except Exception as error:  # readers raise anything on damaged data
+            if isinstance(self._path, Url):
+                raise explain(self._path, error) from error
             raise InputError(f"{self._path} is damaged: a part of its pixels cannot be read ({error}).") from error
         return piece.astype(self.dtype, copy=False)
 
@@ -221,6 +224,8 @@ def lazily(source: Boxes, path: Path) -> Decoded | Pieces:
 
 def unreadable(path: Path, error: Exception) -> InputError:
     """What to raise for an error that a reader raised, which may be any on a damaged file."""
+    if isinstance(path, Url):
+        return explain(path, error)
     if isinstance(error, PermissionError):
         return InputError(f"{path} cannot be read: no permission.")
     if isinstance(error, MemoryError):

@@ -88,6 +88,8 @@ def create(path: Path, like: Image, dtype: np.dtype[Any]) -> Iterator[np.ndarray
         kept["icc_profile"] = like.details["icc"]
     if like.details.get("exif"):
         kept["exif"] = exif.MARK + like.details["exif"]
+    if like.note:
+        kept["comment"] = like.note
     dots = [units.convert(like.pixel_size.get(letter, 0.0), like.unit, "inch") for letter in "XY"]
     if all(dots):
         kept["dpi"] = tuple(1 / size for size in dots if size)

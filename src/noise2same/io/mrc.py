@@ -116,6 +116,9 @@ def create(path: Path, like: Image, dtype: np.dtype[Any]) -> Iterator[np.ndarray
     extended = like.details["mrc_extended"] if kept else b""
     if dtype.name in MODES:
         header["mode"] = MODES[dtype.name]
+    used = int(header["nlabl"])
+    if like.note and 0 <= used < len(header["label"]):
+        header["label"][used], header["nlabl"] = like.note.encode("ascii", "replace")[:80], used + 1
     with filled(path) as file:
         file.write(header.tobytes() + extended)
         out = mapped(file, like.shape, dtype.newbyteorder(header.dtype["nx"].byteorder))

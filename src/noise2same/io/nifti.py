@@ -79,6 +79,8 @@ def create(path: Path, like: Image, dtype: np.dtype[Any]) -> Iterator[np.ndarray
     header.set_data_dtype(dtype)
     header.set_slope_inter(1, 0)
     header["vox_offset"] = 0  # the first that can be
+    if like.note:
+        header.extensions.append(nibabel.nifti1.Nifti1Extension("comment", like.note.encode()))
     head = BytesIO()
     header.write_to(head)
     start = int(header["vox_offset"])

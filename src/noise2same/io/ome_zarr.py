@@ -18,6 +18,7 @@ from noise2same.errors import InputError
 from noise2same.io import ngff, pyramid
 from noise2same.io.chunks import Chunked
 from noise2same.io.image import Image
+from noise2same.io.remote import store_options
 
 suffixes = (".zarr",)
 default_output = ""
@@ -30,7 +31,7 @@ _ZARR_FORMATS: dict[str, Literal[2, 3]] = {"0.4": 2, "0.5": 3}  # by version of 
 
 
 def read(path: Path, number: int = 0) -> Image:
-    node: Any = zarr.open(str(path), mode="r")
+    node: Any = zarr.open(str(path), mode="r", **store_options(path))
     if isinstance(node, zarr.Array):
         return _read_plain(path, node)
     attributes, others = ngff.ome(node.attrs.asdict()), 0
@@ -52,7 +53,7 @@ def read(path: Path, number: int = 0) -> Image:
 
 
 def count(path: Path) -> int:
-    node: Any = zarr.open(str(path), mode="r")
+    node: Any = zarr.open(str(path), mode="r", **store_options(path))
     return _images(node) if _is_collection(node) else 1
 
 

@@ -15,6 +15,7 @@ from noise2same.errors import InputError
 from noise2same.files import file_of
 from noise2same.io import dicom, foreign, formats, series
 from noise2same.io.image import Image
+from noise2same.io.remote import Url, as_path
 
 
 def find(inputs: Sequence[str | os.PathLike[str]]) -> list[Path]:
@@ -25,11 +26,15 @@ def find(inputs: Sequence[str | os.PathLike[str]]) -> list[Path]:
     """
     if isinstance(inputs, str | os.PathLike):
         inputs = [inputs]
-    found = [path for item in inputs for path in _expand(Path(item).expanduser())]
+    found = [path for item in inputs for path in _expand(as_path(item))]
     return list(dict.fromkeys(found))
 
 
 def _expand(path: Path) -> list[Path]:
+    if isinstance(path, Url):
+        if not formats.is_zarr(path):
+            raise InputError(f"{path}: only Zarr stores are read from elsewhere; download the file first.")
+        return [path]
     if formats.is_dicom_folder(path):
         return dicom.sources(path)
     if os.path.isdir(path) and not formats.is_zarr(path):
@@ -122,8 +127,8 @@ def check_output(
 
 def check_apart(path: str | os.PathLike[str], others: Sequence[str | os.PathLike[str]], kind: str = "input") -> None:
     """Raise InputError if to write `path` would overwrite one of the others, by whatever name; `kind` is what it is."""
-    target = Path(path).expanduser().resolve()
-    for other in (file_of(Path(item).expanduser().resolve()) for item in others):
+    target = as_path(path).resolve()
+    for other in (file_of(as_path(item).resolve()) for item in others):
         same = os.path.exists(other) and os.path.exists(target) and other.samefile(target)
         if same or other == target or other in target.parents or target in other.parents:
             raise InputError(f"{path} would overwrite the {kind} {other.name}; choose another name for it.")

@@ -24,6 +24,7 @@ default_output = ""
 _SIGNATURE = b"\x89PNG\r\n\x1a\n"
 # chunks that stay true of other pixels: colors, size, EXIF and texts
 KEPT = (b"cICP", b"iCCP", b"sRGB", b"gAMA", b"cHRM", b"pHYs", b"eXIf", b"tEXt", b"zTXt", b"iTXt")
+INCH = units.LENGTHS["inch"][1]  # meters
 MOST = 2**24  # bytes of a chunk that is kept
 Chunks = dict[bytes, list[bytes]]
 
@@ -51,7 +52,9 @@ def _profile(content: bytes) -> bytes:
 
 def _resolution(content: bytes) -> tuple[dict[str, float], str]:
     across, down, unit = struct.unpack(">IIB", content) if len(content) == 9 else (0, 0, 0)
-    return ({"Y": 1 / down, "X": 1 / across}, "meter") if unit == 1 and across and down else ({}, "")
+    dots = {"Y": round(down * INCH, 2), "X": round(across * INCH, 2)}  # whole dots per meter are no whole ones per inch
+    known = unit == 1 and all(dots.values())
+    return ({letter: 1 / count for letter, count in dots.items()}, "inch") if known else ({}, "")
 
 
 def _decode(path: Path) -> NDArray[Any]:
@@ -120,6 +123,8 @@ def _chunks(like: Image) -> Iterator[bytes]:
             found[b"iCCP"] = [b"ICC profile\0\0" + zlib.compress(like.details["icc"])]
         if like.details.get("exif"):
             found[b"eXIf"] = [like.details["exif"]]
+    if like.note:
+        found = found | {b"tEXt": [*found.get(b"tEXt", []), b"Comment\0" + like.note.encode("latin-1", "replace")]}
     for kind in KEPT:  # in this order: colors come before all else
         for content in found.get(kind, []):
             yield struct.pack(">I", len(content)) + kind + content + struct.pack(">I", zlib.crc32(kind + content))
