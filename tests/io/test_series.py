@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 import tifffile
 import zarr
-from roundtrip import noise
+from roundtrip import copy_all, noise
 
 import noise2same as n2s
 from noise2same import io
@@ -38,17 +38,6 @@ def assert_holds(path: Path, images: list[np.ndarray]) -> None:
     assert [image.shape for image in found] == [image.shape for image in images]
     for image, pixels in zip(found, images, strict=True):
         np.testing.assert_array_equal(image.data[...], pixels)
-
-
-def copy_all(path: Path, target: Path) -> None:
-    """Write all images of a file into another."""
-    images = io.open_images(path)
-    parts, whole = io.series.places([image.path for image in images if image.path], target)
-    for image, part in zip(images, parts, strict=True):
-        with io.create(part, image) as out:
-            out[...] = image.data[...]
-    if whole is not None:
-        io.series.join(whole, parts, images)
 
 
 @pytest.mark.parametrize("kind", ["ome", "plain"])
