@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -145,6 +146,18 @@ def test_all_chips_of_a_camera_go_into_one_file(name: str, tmp_path: Path) -> No
         for number, chip in enumerate(pixels, 1):
             np.testing.assert_array_equal(new["SCI", number].data, chip + chip.dtype.type(1))
             assert new["SCI", number].header["OBJECT"] == "M31" and not new["ERR", number].data.any()
+
+
+def test_chips_from_the_command_line(run: Callable[..., tuple[int, str, str]], tmp_path: Path) -> None:
+    chips(tmp_path / "a.fits")
+    fast = ("--steps", 2, "--set", "features=4", "--set", "patch=32", "--set", "batch=2")
+    code, _, errors = run("denoise", tmp_path / "a.fits", "-o", tmp_path / "b.fits", *fast)
+    assert (code, io.series.count(tmp_path / "b.fits")) == (0, 2), errors
+    code, _, errors = run("denoise", tmp_path / "a.fits", "-o", tmp_path / "c.fits", "--series", 1, *fast)
+    assert code == 0, errors
+    with fits.open(tmp_path / "a.fits") as old, fits.open(tmp_path / "c.fits") as new:
+        np.testing.assert_array_equal(new["SCI", 1].data, old["SCI", 1].data)  # the other chip is as it was
+        assert not np.array_equal(new["SCI", 2].data, old["SCI", 2].data)
 
 
 @pytest.mark.parametrize("name", ["b.fits", "b.fits.fz"])
