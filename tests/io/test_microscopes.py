@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 import tifffile
 from microscope_files import write_czi, write_lif
-from roundtrip import noise
+from roundtrip import copy, copy_all, noise
 
 import noise2same as n2s
 from noise2same import io
@@ -92,9 +92,9 @@ def test_images_of_lif(lazy: bool, tmp_path: Path) -> None:
     ]
     write_lif(tmp_path / "a.lif", written)
     images = io.open_images(tmp_path / "a.lif")
-    assert [image.axes for image in images] == ["TCZYX", "ZCYX", "YX", "SYX"]  # a mosaic's tiles are independent
-    for image, (_, pixels) in zip(images, written, strict=True):
-        assert_pixels(image, pixels, lazy)
+    assert [image.axes for image in images] == ["TCZYX", "CZYX", "YX", "SYX"]  # a mosaic's tiles are independent
+    for image, (axes, pixels) in zip(images, written, strict=True):
+        assert_pixels(image, pixels.swapaxes(0, 1) if axes == "ZCYX" else pixels, lazy)
         assert image.unit == "micrometer" and image.pixel_size["X"] == pytest.approx(0.1)
     assert images[0].pixel_size == pytest.approx(SIZE | {"T": 1.5})
     assert io.channels(images[0]) == (io.Channel("dye 0", "#00ff00"), io.Channel("dye 1", "#ff0000"))
@@ -209,3 +209,22 @@ def test_a_library_that_is_not_installed_is_named(
         io.read(path)
     code, _, err = run("denoise", path, "-o", tmp_path / "b.tif", "--minutes", 0)
     assert code == 2 and "pip install 'noise2same[microscopes]'" in " ".join(err.split())
+
+
+def test_ome_xml_goes_through_zarr(cluster: Path, tmp_path: Path) -> None:
+    """From ND2 to OME-Zarr and on to OME-TIFF, and from CZI to a collection and on, nothing is lost."""
+    yaozarrs = pytest.importorskip("yaozarrs")
+    image = io.read(cluster)
+    copied = copy(copy(image, tmp_path / "a.ome.zarr"), tmp_path / "a.ome.tif")
+    assert io.channels(io.read(tmp_path / "a.ome.zarr")) == io.channels(image) == io.channels(copied)
+    with nd2.ND2File(cluster) as file:
+        before = file.ome_metadata().images[0]
+    after = ome(tmp_path / "a.ome.tif").images[0]
+    assert after.pixels.planes == before.pixels.planes and after.acquisition_date == before.acquisition_date
+    write_czi(tmp_path / "b.czi", [noise((1, 2, 1, 64, 70)), noise((1, 2, 1, 80, 64))])
+    copy_all(tmp_path / "b.czi", tmp_path / "b.ome.zarr")
+    yaozarrs.validate_zarr_store(str(tmp_path / "b.ome.zarr"))
+    copy_all(tmp_path / "b.ome.zarr", tmp_path / "b.ome.tif")
+    found = ome(tmp_path / "b.ome.tif")
+    assert [channel.name for one in found.images for channel in one.pixels.channels] == ["DAPI", "GFP"] * 2
+    assert [one.pixels.size_y for one in found.images] == [64, 80]

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 import tifffile
 import zarr
-from roundtrip import noise
+from roundtrip import copy_all, noise
 
 import noise2same as n2s
 from noise2same import io
@@ -38,17 +38,6 @@ def assert_holds(path: Path, images: list[np.ndarray]) -> None:
     assert [image.shape for image in found] == [image.shape for image in images]
     for image, pixels in zip(found, images, strict=True):
         np.testing.assert_array_equal(image.data[...], pixels)
-
-
-def copy_all(path: Path, target: Path) -> None:
-    """Write all images of a file into another."""
-    images = io.open_images(path)
-    parts, whole = io.series.places([image.path for image in images if image.path], target)
-    for image, part in zip(images, parts, strict=True):
-        with io.create(part, image) as out:
-            out[...] = image.data[...]
-    if whole is not None:
-        io.series.join(whole, parts, images)
 
 
 @pytest.mark.parametrize("kind", ["ome", "plain"])
@@ -238,3 +227,23 @@ def test_workers_share_the_images(trained: Path, run: Run, tmp_path: Path) -> No
     )
     assert code == 0, err
     assert_holds(tmp_path / "b.ome.tif", n2s.Denoiser.load(trained).denoise(tmp_path / "a.ome.tif"))
+
+
+def test_images_of_two_files_are_pairs(run: Run, tmp_path: Path) -> None:
+    several(tmp_path / "noisy.ome.tif")
+    several(tmp_path / "truth.ome.tif")
+    code, out, _ = run("evaluate", tmp_path / "noisy.ome.tif", tmp_path / "truth.ome.tif", "--json")
+    told = json.loads(out)
+    assert code == 0 and len(told["images"]) == 3, told
+    images = io.open_images(tmp_path / "noisy.ome.tif")
+    partners = io.open_pairs(images, tmp_path / "truth.ome.tif")
+    assert [partner.label for partner in partners] == [f"truth.ome.tif/{number}" for number in range(3)]
+
+
+def test_pixels_that_no_codec_reads(tmp_path: Path) -> None:
+    """A compression of which nothing is known but its number."""
+    tifffile.imwrite(tmp_path / "a.tif", noise((64, 64)), compression="zlib")
+    with tifffile.TiffFile(tmp_path / "a.tif", mode="r+") as file:
+        file.pages.first.tags["Compression"].overwrite(34661)
+    with pytest.raises(InputError, match=r"a.tif has a compression that cannot be read .*; save it again"):
+        io.read(tmp_path / "a.tif").data[...]

@@ -52,6 +52,7 @@ __all__ = [
     "describe",
     "dtype_of",
     "find",
+    "find_images",
     "frame_name",
     "is_store",
     "list_images",
@@ -167,6 +168,11 @@ def open_all(source: Path | Image, axes: str | None = None, *, fallback: str | N
     if isinstance(source, Image):
         return [source]
     return [read(name, axes, fallback=fallback) for name in series.names(source)]
+
+
+def find_images(inputs: Sequence[str | os.PathLike[str]]) -> list[Path]:
+    """As `find`, with the name of each image for a file that holds several, which takes a look into the files."""
+    return [name for file in find(inputs) for name in series.names(file)]
 
 
 def names_in_one_file(images: Sequence[Image], step: str) -> list[Path]:

@@ -83,7 +83,7 @@ def read(path: Path, number: int = 0) -> Image:
         scenes, scene = len(file.scenes), str(file.current_scene)
     kept = "".join(letter for letter in order if sizes[letter] > 1 or letter in "YX")
     shape = tuple(sizes[letter] for letter in kept)
-    axes = kept.replace("S", "C") if "C" not in kept else ""  # bioio's S are the colors of a pixel
+    axes = "" if {"S", "C"} <= set(kept) else kept.replace("S", "C")  # bioio's S are the colors of a pixel
     axes = axes if set(axes) <= set("TCZYX") else ""
     found = {letter: (getattr(steps, letter) or 0.0, "µm") for letter in "ZYX" if letter in axes}
     known_sizes, unit = units.combine(found)

@@ -155,7 +155,9 @@ def format_of(path: Path, *, reading: bool = False) -> Format:
     suffix = suffix_of(path).lower() or (".zarr" if is_zarr(path) else ".dcm" if is_dicom_folder(path) else "")
     if not suffix:
         kind = foreign.suffix(path)
-        step = (foreign.advice(kind) if reading else "") or f"use one of {', '.join(suffixes())}"
+        advice = foreign.advice(kind) if reading else ""
+        advice += f", or install noise2same[bioio] and a reader of bioio for '{kind}'" * ("Bio-Formats" in advice)
+        step = advice or f"use one of {', '.join(suffixes())}"
         raise InputError(f"{path}: the format '{kind}' is not supported; {step}.")
     if suffix in BUILT_IN:
         return cast(Format, import_module(f"noise2same.io.{BUILT_IN[suffix]}"))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -17,6 +18,12 @@ from noise2same.files import identity
 from noise2same.io.raw import Boxes, expanded
 from noise2same.io.remote import Url, explain
 
+# what readers say of pixels that are whole but packed in a way that they do not know
+_CODEC = re.compile(
+    r"(compression|codec|scheme)\b.*\b(not supported|unsupported|unknown)|requires the .* package|"
+    r"(unsupported|unknown|cannot decompress)\b.*\b(compression|codec)",
+    re.IGNORECASE,
+)
 LAZY_BYTES = 2**30  # larger images are read piece by piece
 
 
@@ -224,6 +231,10 @@ def unreadable(path: Path, error: Exception) -> InputError:
     if isinstance(error, MemoryError):
         return InputError(f"{path} does not fit into memory; convert it to .zarr, which is read piece by piece.")
     reason = " ".join(str(error).split())[:120] or type(error).__name__
+    if _CODEC.search(reason):
+        return InputError(
+            f"{path} has a compression that cannot be read ({reason}); save it again without, or with zlib."
+        )
     return InputError(f"{path} is truncated or corrupt ({reason}); copy or export it again.")
 
 

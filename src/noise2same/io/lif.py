@@ -17,6 +17,7 @@ from noise2same.io.extras import load
 from noise2same.io.image import Decoded, Image, Pieces, lazily
 from noise2same.io.raw import Raw
 from noise2same.io.readonly import DEFAULT_OUTPUT, refusing
+from noise2same.io.rearranged import Rearranged
 
 suffixes = (".lif",)
 default_output = DEFAULT_OUTPUT
@@ -45,8 +46,9 @@ def count(path: Path) -> int:
 def read(path: Path, number: int = 0) -> Image:
     with _open(path) as images:
         image = images[number]
-        axes, sizes = _axes(image), _sizes(image)
-        data = _pixels(path, image, number)
+        stored, sizes = _axes(image), _sizes(image)
+        data: Decoded | Pieces = _pixels(path, image, number, stored)
+        axes = _ordered(stored)
         lens = ome_new.Lens(*(_setting(image, key) for key in ("ObjectiveName", "Magnification", "NumericalAperture")))
         known = {at: _described(one) for at, one in enumerate(images) if "S" not in _axes(one) and _axes(one)}
         original, total = image.parent.xml_header(), len(images)
@@ -57,12 +59,17 @@ def read(path: Path, number: int = 0) -> Image:
     return Image(data, axes, sizes, "micrometer" if set(sizes) & set("XYZ") else "", path, details, total - 1)
 
 
-def _pixels(path: Path, image: Any, number: int) -> Decoded | Pieces:
+def _ordered(axes: str) -> str:
+    """The axes in the order that OME-Zarr demands, but for colors."""
+    return axes if axes.endswith("YXC") else "".join(letter for letter in "STCZYX" if letter in axes)
+
+
+def _pixels(path: Path, image: Any, number: int, axes: str) -> Decoded | Pieces:
     block = image.memory_block
-    plain = "S" not in image.sizes and not block.frames and block.size == image.nbytes
-    if plain:
-        return lazily(Raw(path, block.offset, image.shape, image.dtype), path)
-    return Decoded(path, image.shape, image.dtype, partial(_decode, number=number))
+    if "S" in image.sizes or block.frames or block.size != image.nbytes:
+        return Decoded(path, image.shape, image.dtype, partial(_decode, number=number))
+    raw = Raw(path, block.offset, image.shape, image.dtype)
+    return lazily(Rearranged(raw, axes, _ordered(axes)) if axes else raw, path)
 
 
 def _decode(path: Path, number: int) -> NDArray[Any]:
@@ -99,7 +106,9 @@ def _described(image: Any) -> ome_new.Described:
     stamps = image.timestamps
     date = "" if stamps is None or not len(stamps) else np.datetime_as_string(stamps[0], unit="s")
     dtype = np.dtype(image.dtype).newbyteorder("=")
-    return ome_new.Described(image.name, _axes(image), image.shape, dtype, _sizes(image), dyes, str(date))
+    axes = _axes(image)
+    shape = tuple(image.shape[axes.index(letter)] for letter in _ordered(axes))
+    return ome_new.Described(image.name, _ordered(axes), shape, dtype, _sizes(image), dyes, str(date))
 
 
 def _setting(image: Any, key: str) -> str:

@@ -40,7 +40,7 @@ class Written:
     """Which image of that file it is."""
 
 
-def carry(xml: str, written: Sequence[Written], note: str = "") -> tuple[bytes, list[str]]:
+def carry(xml: str, written: Sequence[Written], note: str = "", *, in_tiff: bool = True) -> tuple[bytes, list[str]]:
     """The OME-XML of a file that is written, made from that of the file its images came from.
 
     Parameters
@@ -51,6 +51,8 @@ def carry(xml: str, written: Sequence[Written], note: str = "") -> tuple[bytes, 
         The images that are written, in their order in the file.
     note : str
         What was done to them, for an annotation of each.
+    in_tiff : bool
+        Whether the pixels are in the pages of the same TIFF; in a Zarr, it is metadata only.
 
     Returns
     -------
@@ -78,6 +80,10 @@ def carry(xml: str, written: Sequence[Written], note: str = "") -> tuple[bytes, 
         for (_, pixels), image in zip(found, written, strict=True):
             left_out |= _describe(pixels, image.axes, image.shape, np.dtype(image.dtype), first)
             first += _planes(pixels)
+            if not in_tiff:
+                for node in _children(pixels, "TiffData"):
+                    _remove(node)
+                _insert(pixels, "MetadataOnly")
         if note:
             _annotate(root, [image for image, _ in found], note)
         if root.hasAttribute("UUID"):  # names a file, of which this is another
@@ -153,7 +159,7 @@ def _find(root: minidom.Element, written: Written) -> tuple[minidom.Element, min
     """
     size = dict(zip(written.axes, written.shape, strict=True))
     images = [(image, pixels) for image in _children(root, "Image") for pixels in _children(image, "Pixels")]
-    images = [(image, pixels) for image, pixels in images if _children(pixels, "TiffData")]
+    images = [(image, pixels) for image, pixels in images if _children(pixels, "TiffData", "MetadataOnly")]
     numbered = images[written.number : written.number + 1]
     for image, pixels in [*numbered, *(images if written.number == 0 else [])]:
         sizes = _sizes(pixels)

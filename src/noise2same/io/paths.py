@@ -71,6 +71,8 @@ def _is_image(path: Path) -> bool:
 def pair(images: Sequence[Path], partners: Sequence[Path], kind: str) -> list[Path]:
     """The partner of each image: the file of the same name without suffix, or simply the other where there is one each.
 
+    The images of one file are the partners of those of another in their order.
+
     Parameters
     ----------
     images, partners : sequence of Path
@@ -78,7 +80,7 @@ def pair(images: Sequence[Path], partners: Sequence[Path], kind: str) -> list[Pa
     kind : str
         What a partner is, such as "truth", for the error that lists images without.
     """
-    if len(images) == len(partners) == 1:
+    if len(images) == len(partners) and (len(images) == 1 or (_in_one_file(images) and _in_one_file(partners))):
         return list(partners)
     names, by_name = {stem(path) for path in images}, dict[str, Path]()
     for path in partners:
@@ -89,6 +91,10 @@ def pair(images: Sequence[Path], partners: Sequence[Path], kind: str) -> list[Pa
     if missing:
         raise InputError(f"There is no {kind} of the same name for {some(missing)}: rename or add it.")
     return [by_name[stem(path)] for path in images]
+
+
+def _in_one_file(paths: Sequence[Path]) -> bool:
+    return len({path.parent if series.number_of(path) is not None else path for path in paths}) == 1
 
 
 def stem(path: Path) -> str:
