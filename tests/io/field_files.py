@@ -5,16 +5,13 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-import av
 import imagecodecs
 import numpy as np
-import pydicom
 import tifffile
-from pydicom.dataset import Dataset, FileMetaDataset
-from pydicom.encaps import encapsulate
-from pydicom.uid import UID, CTImageStorage, ExplicitVRLittleEndian, JPEGLosslessSV1, JPEGLSLossless, generate_uid
 
-SERIES = generate_uid(entropy_srcs=["noise2same"])
+SERIES = "1.2.826.0.1.3680043.8.498.1"
+PLAIN, JPEG_LOSSLESS, JPEG_LS = "1.2.840.10008.1.2.1", "1.2.840.10008.1.2.4.70", "1.2.840.10008.1.2.4.80"
+"""Transfer syntaxes of DICOM."""
 MATRIX = [0.9, -0.2, -0.1, -0.4, 1.2, 0.2, 0.0, 0.1, 0.6]
 NEUTRAL = [0.5, 1.0, 0.7]
 
@@ -47,8 +44,13 @@ def write_dng(
     return path
 
 
-def write_dicom(path: Path, pixels: np.ndarray, syntax: UID = ExplicitVRLittleEndian, **values: Any) -> Path:
+def write_dicom(path: Path, pixels: np.ndarray, syntax: str = PLAIN, **values: Any) -> Path:
     """A slice as a scanner writes it."""
+    import pydicom
+    from pydicom.dataset import Dataset, FileMetaDataset
+    from pydicom.encaps import encapsulate
+    from pydicom.uid import CTImageStorage, generate_uid
+
     dataset = Dataset()
     dataset.file_meta = FileMetaDataset()
     dataset.file_meta.TransferSyntaxUID = syntax
@@ -61,7 +63,7 @@ def write_dicom(path: Path, pixels: np.ndarray, syntax: UID = ExplicitVRLittleEn
         dataset.SamplesPerPixel, dataset.PhotometricInterpretation, dataset.PlanarConfiguration = 3, "RGB", 0
     dataset.BitsAllocated = dataset.BitsStored = 8 * pixels.dtype.itemsize
     dataset.HighBit, dataset.PixelRepresentation = dataset.BitsStored - 1, int(pixels.dtype.kind == "i")
-    encode = {JPEGLosslessSV1: imagecodecs.ljpeg_encode, JPEGLSLossless: imagecodecs.jpegls_encode}.get(syntax)
+    encode = {JPEG_LOSSLESS: imagecodecs.ljpeg_encode, JPEG_LS: imagecodecs.jpegls_encode}.get(syntax)
     dataset.PixelData = encapsulate([encode(pixels)]) if encode else pixels.tobytes()
     dataset["PixelData"].VR = "OB" if encode else "OW"
     for name, value in values.items():
@@ -73,6 +75,8 @@ def write_dicom(path: Path, pixels: np.ndarray, syntax: UID = ExplicitVRLittleEn
 def write_video(
     path: Path, frames: np.ndarray, codec: str, kind: str, source: str, rate: int = 25, **options: str
 ) -> Path:
+    import av
+
     with av.open(str(path), "w") as container:
         stream = container.add_stream(codec, rate=rate, options=options)
         stream.height, stream.width, stream.pix_fmt = frames.shape[1], frames.shape[2], kind

@@ -9,13 +9,14 @@ from pathlib import Path
 import imagecodecs
 import numpy as np
 import pytest
-import rawpy
 import tifffile
 from field_files import write_dng as write
 from roundtrip import assert_same, copy, noise
 
 from noise2same import io
 from noise2same.errors import InputError
+
+rawpy = pytest.importorskip("rawpy")
 
 FAST = ("--steps", 2, "--set", "features=4", "--set", "patch=32", "--set", "batch=2")
 

@@ -5,13 +5,14 @@ from __future__ import annotations
 import gzip
 from pathlib import Path
 
-import mrcfile
 import numpy as np
 import pytest
 from roundtrip import assert_same, copy, noise
 
 from noise2same import io
 from noise2same.errors import InputError
+
+mrcfile = pytest.importorskip("mrcfile")
 
 
 def write(path: Path, pixels: np.ndarray, *, stack: bool = False, compression: str | None = None) -> Path:

@@ -5,13 +5,14 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
-import nibabel
 import numpy as np
 import pytest
 from roundtrip import assert_same, copy, noise
 
 from noise2same import io
 from noise2same.errors import InputError
+
+nibabel = pytest.importorskip("nibabel")
 
 AFFINE = np.array([[-2.0, 0.1, 0, 90], [0, 2.5, 0.2, -126], [0, 0, 3, -72], [0, 0, 0, 1]])
 

@@ -14,7 +14,6 @@ from http.server import BaseHTTPRequestHandler, SimpleHTTPRequestHandler, Thread
 from pathlib import Path
 from typing import Any
 
-import fsspec
 import numpy as np
 import pytest
 from format_cases import make_ome_zarr
@@ -24,6 +23,9 @@ import noise2same as n2s
 from noise2same import io
 from noise2same.errors import InputError
 from noise2same.io import remote
+
+fsspec = pytest.importorskip("fsspec")
+pytest.importorskip("moto")
 
 TINY = ("--steps", 2, "--set", "features=4", "--set", "patch=32", "--set", "batch=2")
 Run = Callable[..., tuple[int, str, str]]

@@ -7,7 +7,6 @@ import tracemalloc
 from collections.abc import Callable
 from pathlib import Path
 
-import av
 import numpy as np
 import pytest
 from field_files import write_video as write
@@ -16,6 +15,8 @@ from roundtrip import copy, noise
 
 from noise2same import io
 from noise2same.errors import InputError
+
+av = pytest.importorskip("av")
 
 
 def numbered(count: int = 60) -> np.ndarray:

@@ -112,6 +112,10 @@ def read_result(path: str | os.PathLike[str], like: Image) -> Image | None:
 
     None if the file has something else made of it: a developed photograph of a camera's mosaic, or one turned upright.
     """
+    path = as_path(path)
+    number = None if like.path is None else series.number_of(like.path)
+    if number is not None and series.count(path) > number:  # a FITS file with all that was in the input
+        path = path / str(number)
     found = read(path, fallback=like.axes)
     if found.shape == like.shape:
         return replace(found, axes=like.axes)

@@ -64,6 +64,9 @@ def _opened(path: Path) -> Iterator[Any]:
             f"{path} is no camera raw file that LibRaw {'.'.join(map(str, rawpy.libraw_version))} can read, "
             "or is truncated; update rawpy, or convert it to DNG."
         ) from None
+    except rawpy.LibRawError as error:
+        reason = error.args[0] if error.args else b""
+        raise ValueError(reason.decode() if isinstance(reason, bytes) else str(reason)) from error
 
 
 def _places(colors: NDArray[Any]) -> list[tuple[int, int]]:

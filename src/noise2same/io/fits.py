@@ -25,10 +25,11 @@ from noise2same.io.scaling import Scaling
 suffixes = (".fits", ".fit", ".fts", ".fits.gz", ".fit.gz", ".fits.fz")
 default_output = ""
 
+START = b"SIMPLE"  # of every file
 BLOCK = 2880  # bytes, of which headers and data are whole multiples
 BITPIX = {8: ">u1", 16: ">i2", 32: ">i4", 64: ">i8", -32: ">f4", -64: ">f8"}
 COPY_BYTES = 2**20  # of other HDUs, copied at once
-SLAB = 2**24  # pixels of which the sign is changed at once
+SLAB = 2**22  # pixels of which the sign is changed at once
 # the axis that a CTYPE means; those with spectra in them are not here: to treat them as Z or C is the user's choice
 CTYPES = {"TIME": "T", "UTC": "T", "TAI": "T", "STOKES": "C", "CHANNEL": "C", "RGB": "C", "DEPTH": "Z", "SAMPLE": "S"}
 ASCII_UNITS = {"micrometer": "um", "angstrom": "Angstrom"}  # as the standard spells them; others by their symbols
@@ -76,6 +77,9 @@ def _pictures(path: Path, hdus: Any) -> list[int]:
 def _hdus(path: Path) -> Iterator[Any]:
     """The HDUs of a file, with their pixels as they are stored. A file that ends too early is a ValueError."""
     fits = load("astropy.io.fits", "astronomy", path)
+    with opened(path) as file:
+        if not file.read(len(START)).startswith(START):
+            raise ValueError("no FITS header")
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # cards that are not quite standard are kept as they are
         warnings.filterwarnings("error", "File may have been truncated")

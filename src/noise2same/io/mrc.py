@@ -27,7 +27,7 @@ HEADER = 1024  # bytes before the extended header
 VOLUME, VOLUME_STACK = 1, 401  # space groups; 0 is an image or a stack of images
 STACKS, VOLUMES = (".mrcs", ".st"), (".map", ".rec", ".map.gz")  # the name says it, whatever the space group does
 IMOD_STAMP, IMOD_SIGNED = 1146047817, 1  # IMOD's mark in a header, and its flag that mode 0 has a sign
-SLAB = 2**24  # values of which statistics are computed at once
+SLAB = 2**22  # values of which statistics are computed at once
 
 
 def read(path: Path) -> Image:

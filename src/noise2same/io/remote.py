@@ -79,8 +79,18 @@ def as_path(name: str | os.PathLike[str]) -> Path:
 
 
 def store_options(path: Path) -> dict[str, Any]:
-    """What zarr needs to open a path besides its name."""
-    return {"storage_options": _options(path)} if isinstance(path, Url) else {}
+    """What zarr needs to open a path besides its name. FileNotFoundError, or another, if there is no store at a URL.
+
+    That is seen by one request after the other: of several at once, those that fail later would print tracebacks.
+    """
+    if not isinstance(path, Url):
+        return {}
+    files = _file_system(path)
+    for name in METADATA:
+        with suppress(FileNotFoundError):
+            files.cat_file(str(path / name))
+            return {"storage_options": _options(path)}
+    raise FileNotFoundError(str(path))
 
 
 def _options(path: Url) -> dict[str, Any]:

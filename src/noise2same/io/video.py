@@ -46,7 +46,11 @@ def read(path: Path) -> Image:
 def _opened(path: Path) -> Iterator[tuple[Any, Any]]:
     """A file and its stream of pictures."""
     av = load("av", "video", path)
-    with av.open(str(path)) as container:
+    try:
+        container = av.open(str(path))
+    except av.error.FFmpegError as error:
+        raise ValueError(error.strerror) from error
+    with container:
         if not container.streams.video:
             raise InputError(f"{path} has no pictures, but only {', '.join(one.type for one in container.streams)}.")
         stream = container.streams.video[0]
