@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from noise2same import io, pipeline
@@ -122,6 +123,8 @@ def denoise(
 ) -> Any:
     """Train on one noisy image and return it denoised, with its own dtype and shape.
 
+    A file with several images, such as the scenes of a CZI, is denoised whole: one network is trained on all of them.
+
     With minutes=0, nothing is trained: a pretrained network denoises a grey or colour picture in seconds.
 
     Ctrl-C and SIGTERM raise KeyboardInterrupt: a result that is half trained must not pass for a whole one. What was
@@ -130,7 +133,7 @@ def denoise(
     Parameters
     ----------
     image : path or array
-        One noisy image.
+        One noisy image. Of a file with several, 'scan.czi/2' is the third alone.
     axes : str, optional
         Its axes, where it does not say itself.
     output : path, optional
@@ -147,7 +150,8 @@ def denoise(
     Returns
     -------
     array or Path
-        The denoised array, or the path of the file when `output` is given.
+        The denoised array, or the path of the file when `output` is given. Of a file with several images, it is a list
+        of arrays; the output holds all of them or, if its format cannot, numbered files do, and it is their list.
 
     Examples
     --------
@@ -157,11 +161,18 @@ def denoise(
     >>> clean.dtype, bool(clean.std() < noisy.std())
     (dtype('uint8'), True)
     """
+    if output is not None and isinstance(io.as_path(output), io.Url):
+        with io.uploading(output):
+            place = io.stage(output, [image])
+            ways: dict[str, Any] = {"dtype": dtype, "strength": strength, "workers": workers, "scheduler": scheduler}
+            denoise(image, axes, output=place, device=device, progress=progress, **ways, **options)
+        return io.as_path(output)
     images = io.open_images(image, axes)
-    if len(images) > 1:
-        raise InputError(f"There are {len(images)} images: denoise them one by one, or train on them first.")
+    names = io.names_in_one_file(images, "denoise them one by one, or train on them first")
+    outputs, whole = ([None] * len(names), None) if output is None else io.series.places(names, Path(output))
     model = Denoiser(Config.of(**options))
     who: dict[str, Any] = {"workers": workers, "scheduler": scheduler}
-    job = pipeline.check(images, [output], dtype=dtype, strength=strength, verdict=False, **who)
-    (result,) = pipeline.run(job, model, device=device, progress=progress)
-    return result.denoised
+    how: dict[str, Any] = {"dtype": dtype, "strength": strength, "verdict": False, "strict": True}
+    job = pipeline.check(images, outputs, wholes=[whole] * len(images), **how, **who)
+    results = pipeline.run(job, model, device=device, progress=progress)
+    return whole or (results[0].denoised if len(results) == 1 else [result.denoised for result in results])

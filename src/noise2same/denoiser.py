@@ -439,7 +439,7 @@ class Denoiser:
         scheduler: str | None = None,
         resume: bool = False,
     ) -> Any:
-        """Denoise one image, block by block.
+        """Denoise one image, block by block, or all images of a file that holds several.
 
         Where the network takes away more than the noise of the image, the result is blended with the input, so that it
         is not worse than that (`prediction.blend`).
@@ -476,11 +476,22 @@ class Denoiser:
         Returns
         -------
         array or Path
-            The denoised array, or the path of the file when `output` is given.
+            The denoised array, or the path of the file when `output` is given; lists of them as for `api.denoise`.
         """
         options: dict[str, Any] = {"dtype": dtype, "tta": tta, "strength": strength, "device": device}
-        options |= {"workers": workers, "scheduler": scheduler, "resume": resume}
-        return self.denoise_in_detail(image, axes, output=output, on_block=on_block, **options).result
+        options |= {"workers": workers, "scheduler": scheduler, "resume": resume, "on_block": on_block}
+        if output is not None and isinstance(io.as_path(output), io.Url):
+            with io.uploading(output):
+                self.denoise(image, axes, output=io.stage(output, [image]), **options)
+            return io.as_path(output)
+        images = io.open_images(image, axes, fallback=self.axes)
+        names = io.names_in_one_file(images, "denoise them one by one")
+        outputs, whole = ([None] * len(names), None) if output is None else io.series.places(names, Path(output))
+        pairs = zip(images, outputs, strict=True)
+        results = [self.denoise_in_detail(one, output=place, **options).result for one, place in pairs]
+        if whole is not None:
+            io.series.join(whole, results, [dataclasses.replace(one, note=self.note(strength)) for one in images])
+        return whole or (results[0] if len(results) == 1 else results)
 
     def denoise_in_detail(
         self,
@@ -523,6 +534,7 @@ class Denoiser:
         elif tta:
             raise InputError(f"{self.method.name} is not a network, which tta is for: leave that out.")
         target = opened.dtype if dtype == "same" else io.dtype_of(dtype)
+        opened = dataclasses.replace(opened, note=self.note(strength))
         shared = workers is not None or scheduler is not None
         if output is not None and opened.path is not None:
             io.check_output(output, [opened.path])
@@ -545,9 +557,9 @@ class Denoiser:
         for told in self._passed_through(opened, done.invalid):
             warnings.warn(told, stacklevel=3)
         if opened.others:
-            hint = f" Name the others, such as {opened.name}/1." if opened.details.get("collection") else ""
-            told = f"{opened.name} holds {opened.others + 1} images; only the first was denoised.{hint}"
-            warnings.warn(told, stacklevel=3)
+            told = f"{opened.name} holds {opened.others + 1} images, of which the first was denoised"
+            named = opened.path is not None and io.series.count(opened.path) > 1
+            warnings.warn(f"{told}{f'; the next is {opened.name}/1' * named}.", stacklevel=3)
         return Denoised(out if output is None else Path(output), tuple(done.input_share.tolist()), found)
 
     def _passed_through(self, image: io.Image, invalid: int) -> list[str]:
@@ -906,6 +918,11 @@ class Denoiser:
             return self.plan.time.value
         return 0 if self.config.time == "auto" else self.config.time
 
+    def note(self, strength: float = 1.0) -> str:
+        """What a result says of how it was made."""
+        blended = f", strength {strength:g}" * (strength < 1)
+        return f"noise2same {__version__}, {self.method.name}, model {self.digest()[:12]}{blended}"
+
     def uses_tta(self, image: io.Image) -> bool:
         """Whether an image gets test-time augmentation by default: if a frame ([Z,] Y, X) or a whole film is small."""
         largest = TTA_PIXELS if self.plan is None else self.plan.tta_pixels.value
@@ -927,9 +944,11 @@ class Denoiser:
         """Raise InputError if an image has other channels or dimensions than those trained on."""
         channels = ax.channels(image.axes, image.shape)
         if channels != self.channels:
+            numbered = image.path is not None and io.series.number_of(image.path) is not None
+            choose = ", or choose some of the file's images with --series" * numbered
             raise InputError(
                 f"{image.name} has {channels} channel(s) but {other} {self.channels}; "
-                "use images with the same channels, or the axes that make them so."
+                f"use images with the same channels, or the axes that make them so{choose}."
             )
         here, there = len(ax.spatial(image.axes)), len(ax.spatial(self.axes))
         if here != there:

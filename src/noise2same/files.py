@@ -18,6 +18,7 @@ from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from typing import BinaryIO
 
 from noise2same.errors import InputError, NoSpace
 
@@ -227,20 +228,30 @@ def _finish_move(temporary: Path, path: Path) -> None:
     remove(old)
 
 
-def reserve(path: Path) -> None:
+def reserve(file: Path | BinaryIO) -> None:
     """Claim a new file's whole size on disk: in a mapped file, a full disk would end the process without a word."""
+    if isinstance(file, Path):
+        with file.open("r+b") as opened:
+            reserve(opened)
+        return
+    size = os.fstat(file.fileno()).st_size
     if hasattr(os, "posix_fallocate"):
-        with path.open("r+b") as file:
-            os.posix_fallocate(file.fileno(), 0, path.stat().st_size)
-    elif shutil.disk_usage(path.parent).free < path.stat().st_size:
+        os.posix_fallocate(file.fileno(), 0, size)
+    elif isinstance(file.name, str) and shutil.disk_usage(os.path.dirname(file.name) or ".").free < size:
         raise OSError(errno.ENOSPC, "No space left on device")
+
+
+def file_of(path: Path) -> Path:
+    """The file that a path is or, for the name of an image of a file, such as scan.czi/2, the file."""
+    return path.parent if path.name.isdecimal() and os.path.isfile(path.parent) else path
 
 
 def identity(path: Path) -> str:
     """What changes when a file does, without reading it: size, time of the last change and number (inode).
 
-    Of a folder, such as a Zarr store, it is of all that is in it.
+    Of a folder, such as a Zarr store, it is of all that is in it; of an image of a file, it is of the file.
     """
+    path = file_of(path)
     if not path.is_dir():
         found = path.stat()
         return f"{found.st_size}-{found.st_mtime_ns}-{found.st_ino}"

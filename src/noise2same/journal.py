@@ -29,7 +29,8 @@ class Journal:
 
     def __init__(self, folder: Path, job: str) -> None:
         self.path, self.job = folder / NAME, job
-        self._done = {entry["output"]: entry for entry in _read(self.path) if entry["job"] == job}
+        entries = (entry for entry in _read(self.path) if entry["job"] == job)
+        self._done = {(entry["output"], entry["source"]): entry for entry in entries}
 
     @property
     def known(self) -> bool:
@@ -38,9 +39,9 @@ class Journal:
 
     def find(self, source: Path, output: Path) -> dict[str, Any] | None:
         """The entry of a result that is there, complete and made of `source` as it is now; None if there is none."""
-        entry = self._done.get(output.name)
+        entry = self._done.get((output.name, source_of(source)))
         try:
-            same = entry is not None and entry["made"] == identity(output) and entry["source"] == source_of(source)
+            same = entry is not None and entry["made"] == identity(output)
         except OSError:
             return None
         return entry if same else None

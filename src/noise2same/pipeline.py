@@ -51,6 +51,13 @@ class Item:
     """File for the result; None for an array."""
     report: Path | None = None
     """File for a report on it."""
+    whole: Path | None = None
+    """File of several images that the result becomes a part of, when all of them are done."""
+
+    @property
+    def goes_to(self) -> Path | None:
+        """The file in which the result is found in the end."""
+        return self.output if self.whole is None else self.whole
 
     @property
     def name(self) -> str:
@@ -146,14 +153,14 @@ class Result:
     def _repr_html_(self) -> str:
         if self.assessment is not None:
             return self.assessment._repr_html_()
-        return markup.paragraph(f"{self.item.name}: {self.error or self.item.output or 'denoised'}")
+        return markup.paragraph(f"{self.item.name}: {self.error or self.item.goes_to or 'denoised'}")
 
     def figures(self) -> dict[str, Any]:
         """Names of the files, and the verdict with its figures, as JSON holds them."""
         names: dict[str, Any] = {"input": self.item.name}
         if self.error:
             return names | {"error": self.error}
-        names["output"] = None if self.item.output is None else str(self.item.output)
+        names["output"] = None if self.item.goes_to is None else str(self.item.goes_to)
         names |= {"skipped": True} if self.skipped else {"seconds": round(self.seconds, 3)}
         return names | self.facts
 
@@ -179,6 +186,7 @@ def check(
     images: io.Input | Sequence[io.Input],
     outputs: Sequence[str | os.PathLike[str] | None],
     reports: Sequence[Path | None] | None = None,
+    wholes: Sequence[Path | None] | None = None,
     *,
     axes: str | None = None,
     dtype: str = "same",
@@ -203,6 +211,8 @@ def check(
         File for each result, None for an array.
     reports : sequence of path, optional
         File for a report on each result.
+    wholes : sequence of path, optional
+        File that each result becomes a part of, as `io.series.places` says.
     axes : str, optional
         Axes of the images where they do not say themselves.
     dtype : str
@@ -232,13 +242,14 @@ def check(
     targets = [None if output is None else Path(output).expanduser() for output in outputs]
     wanted = None if dtype == "same" else io.dtype_of(dtype)
     pages = [None] * len(sources) if reports is None else reports
-    items = tuple(Item(*one) for one in zip(sources, targets, pages, strict=True))
+    joined = [None] * len(sources) if wholes is None else wholes
+    items = tuple(Item(*one) for one in zip(sources, targets, pages, joined, strict=True))
     job = Job(items, axes, dtype, tta, strength, verdict, strict, workers, scheduler)
     known = {item.path.resolve(): item.path for item in job.items if item.path is not None}
     for item in job.items:
-        if item.output is not None:
-            source = known.get(item.output.resolve(), item.path)
-            io.check_output(item.output, [] if source is None else [source], None, wanted)
+        if item.goes_to is not None:
+            source = known.get(item.goes_to.resolve(), item.path)
+            io.check_output(item.goes_to, [] if source is None else [source], None, wanted)
         if isinstance(item.source, io.Image):
             job.open(item, Denoiser() if denoiser is None else denoiser)
     return job
@@ -307,8 +318,12 @@ def run(
             _note(book, result)
         results[result.item] = result if len(job.items) == 1 else replace(result, assessment=None)
         listener.on_result(result)
+        if result.item.whole is not None:
+            _join(job, result.item.whole, results, book, denoiser, listener)
 
     try:
+        for whole in dict.fromkeys(item.whole for item in results if item.whole is not None):
+            _join(job, whole, results, book, denoiser, listener)
         if todo and len(job.items) > 1 and (job.workers or job.scheduler):
             denoise_on_workers(job, todo, denoiser, device, resume, take)
         else:
@@ -458,26 +473,67 @@ def denoise_item(
     return replace(result, assessment=assessment, verdict=verdict, word=verdict.word, facts=assessment.figures())
 
 
+def _join(
+    job: Job, whole: Path, results: dict[Item, Result], book: Journal | None, denoiser: Denoiser, listener: Listener
+) -> None:
+    """Make one file of the results that belong to it, if all of them are there and it is not."""
+    items = [item for item in job.items if item.whole == whole]
+    if not all(item in results for item in items) or all(results[item].denoised == whole for item in items):
+        return
+    failed = [item.name for item in items if results[item].error]
+    if len(failed) == len(items):
+        return
+    if failed:
+        told = f"{whole} is not written, as {' and '.join(failed)} failed; with --series, leave out what cannot be read"
+        listener.say(f"{told}, and with --resume, nothing is done twice.")
+        return
+    paths, parts = [item.path for item in items if item.path], [item.output for item in items if item.output]
+    note = denoiser.note(job.strength)
+    io.series.join(whole, parts, [replace(io.read(path, job.axes), note=note) for path in paths])
+    for item in items:
+        results[item] = replace(results[item], denoised=whole)
+        if book is not None:
+            _note(book, results[item], images=_numbers(items))
+
+
+def _numbers(items: Sequence[Item]) -> list[str]:
+    """Which images of its file are in one output."""
+    return [item.path.name for item in items if item.path is not None]
+
+
 def _find_done(job: Job, book: Journal | None, resume: bool, listener: Listener) -> dict[Item, Result]:
     """Results that are there by this job; without `resume` they are only counted, as they are made again."""
     found = {}
     for item in job.items if book is not None and book.known else ():
-        entry = book.find(item.path, item.output) if book and item.path and item.output else None
+        entry, place = _entry(job, item, book) if book else (None, None)
         complete = item.report is None or item.report.exists()
         if entry is not None and complete and (entry.get("verdict") or not job.verdict):
             facts = {"verdict": {"word": entry["verdict"]}} if job.verdict else {}
-            found[item] = Result(item, item.output, word=entry.get("verdict"), facts=facts, skipped=True)
+            found[item] = Result(item, place, word=entry.get("verdict"), facts=facts, skipped=True)
     if found and not resume:
         listener.say(f"{len(found)} of {len(job.items)} results are there already; --resume would keep them.")
     return found if resume else {}
 
 
-def _note(book: Journal, result: Result) -> None:
+def _entry(job: Job, item: Item, book: Journal) -> tuple[dict[str, Any] | None, Path | None]:
+    """What the journal has of a result, and where that is: together with others in one file, or by itself."""
+    if item.path is None or item.output is None:
+        return None, None
+    if item.whole is not None:
+        entry = book.find(item.path, item.whole)
+        together = [other for other in job.items if other.whole == item.whole]
+        if entry is not None and entry.get("images") == _numbers(together):
+            return entry, item.whole
+    return book.find(item.path, item.output), item.output
+
+
+def _note(book: Journal, result: Result, **more: Any) -> None:
     """Note in the journal that a result is complete."""
-    if result.item.output is None or result.error:
+    if not isinstance(result.denoised, Path):
         return
+    source = result.source or ("" if result.item.path is None else source_of(result.item.path))
     try:
-        book.add(result.source, result.item.output, verdict=result.word)
+        book.add(source, result.denoised, verdict=result.word, **more)
     except OSError as error:
         told = f"{book.path} cannot be written ({error.strerror}): --resume will not see what is done."
         warnings.warn(told, stacklevel=1)
@@ -501,11 +557,13 @@ def assess(noisy: io.Image, done: Denoised, tta: bool | None = None) -> Assessme
 
     tuned = done.tuned
     seen = tuned.denoiser.seen_as(noisy)
-    clean = io.read(done.result, noisy.axes) if isinstance(done.result, Path) else io.wrap(done.result, noisy.axes)
+    written = isinstance(done.result, Path)
+    clean = io.read_result(done.result, noisy) if written else io.wrap(done.result, noisy.axes)
     used = tuned.denoiser.uses_tta(noisy) if tta is None else tta
     options: dict[str, Any] = {"diagnosis": tuned.diagnosis, "tta": used, "input_share": done.input_share}
-    film = read_part(noisy, clean) if is_film(noisy) else None
-    return quality.assess(seen, tuned.denoiser.seen_as(clean), tuned, film=film, **options)
+    film = read_part(noisy, clean) if clean is not None and is_film(noisy) else None
+    result = None if clean is None else tuned.denoiser.seen_as(clean)
+    return quality.assess(seen, result, tuned, film=film, **options)
 
 
 def report(path: Path, assessment: Assessment, denoiser: Denoiser | None, truth: io.Image | None = None) -> Path:

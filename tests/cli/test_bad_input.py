@@ -90,9 +90,9 @@ def text(name: str) -> Make:
     return lambda: Path(name).write_text("hello, this is not what you are looking for")
 
 
-def folder_of_czi() -> None:
+def folder_of_zvi() -> None:
     Path("bad").mkdir()
-    Path("bad/a.czi").touch()
+    Path("bad/a.zvi").touch()
 
 
 def twins() -> None:
@@ -121,8 +121,8 @@ IMAGES: list[tuple[str, Make, str, tuple[str, ...]]] = [
     ("no match", nothing, "none*[1].tif", ("none*[1].tif", "matches no image")),
     ("folder without images", Path("empty").mkdir, "empty", ("empty", "without images", ".tif")),
     ("unsupported", text("bad.docx"), "bad.docx", ("bad.docx", "'.docx' is not supported", ".tif")),
-    ("CZI", text("bad.czi"), "bad.czi", ("bad.czi", "'.czi' is not supported", "export as OME-TIFF from ZEN")),
-    ("folder of CZI", folder_of_czi, "bad", ("bad is a folder without images that can be read", "1 .czi", "ZEN")),
+    ("ZVI", text("bad.zvi"), "bad.zvi", ("bad.zvi", "'.zvi' is not supported", "export as OME-TIFF from ZEN")),
+    ("folder of ZVI", folder_of_zvi, "bad", ("bad is a folder without images that can be read", "1 .zvi", "ZEN")),
     ("cut TIFF", cut_tiff, "bad.tif", ("bad.tif is truncated", "copy or export it again")),
     ("cut compressed TIFF", cut_compressed_tiff, "bad.tif", ("bad.tif is truncated", "copy or export it again")),
     ("cut PNG", cut_picture("bad.png"), "bad.png", ("bad.png is truncated", "copy or export it again")),
@@ -216,7 +216,7 @@ USAGE: list[tuple[str, Make, tuple[str, ...], tuple[str, ...]]] = [
     ("two truths", namesakes, ("evaluate", "a/x*", "a"), ("a/x.npy and a/x.png", "the truth of one image")),
     ("output below a file", text("f"), (*GOOD, "-o", "f/sub/o.npy", *M), ("f/sub cannot be made", "f is a file")),
     ("output folder is a file", text("f"), (*GOOD, "-o", "f", *M), ("f is a file", "choose")),
-    ("output JPEG", nothing, (*GOOD, "-o", "new/o.jpg", *TINY), ("new/o.jpg", "write .png or .tif instead")),
+    ("output film", nothing, (*GOOD, "-o", "new/o.mp4", *TINY), ("new/o.mp4", "films are only read", "write .ome.tif")),
     ("output unsupported", nothing, (*GOOD, "-o", "new/o.xyz", *TINY), ("new/o.xyz", "'.xyz' is not supported")),
     ("PNG of floats", nothing, (*GOOD, "-o", "new/o.png", "--dtype", "float32", *M), ("new/o.png", "write .tif")),
     ("one file for many", colour, (*GOOD, "bad.npy", "-o", "o.tif", *M), ("o.tif is one file", "give a folder")),
@@ -293,7 +293,7 @@ def test_image_that_cannot_be_read(run: Run, make: Make, name: str, words: tuple
     refused(run, nothing, ("denoise", name, "-o", "new/folder/out.npy", "-m", "m.safetensors"), words)
 
 
-NOT_FOUND = ("missing", "no match", "folder without images", "unsupported", "CZI", "folder of CZI")
+NOT_FOUND = ("missing", "no match", "folder without images", "unsupported", "ZVI", "folder of ZVI")
 
 
 @pytest.mark.parametrize("model", [M, TINY])
@@ -383,6 +383,6 @@ def test_no_space(run: Run, name: str) -> None:
 
 def test_skipped_files_are_told_once(run: Run) -> None:
     twins()
-    Path("a/y.nd2").touch()
+    Path("a/y.zvi").touch()
     code, _, err = run("denoise", "a", "-o", "out", "-m", "m.safetensors")
-    assert code == 0 and err.count("Warning: a: skipped 1 .nd2 (y.nd2), which cannot be read; export as TIFF") == 1
+    assert code == 0 and err.count("Warning: a: skipped 1 .zvi (y.zvi), which cannot be read; export as OME-TIFF") == 1

@@ -24,6 +24,17 @@ def copy(image: io.Image, path: Path, dtype: Any = None) -> io.Image:
     return io.read(path)
 
 
+def copy_all(path: Path, target: Path) -> None:
+    """Write all images of a file into another."""
+    images = io.open_images(path)
+    parts, whole = io.series.places([image.path for image in images if image.path], target)
+    for image, part in zip(images, parts, strict=True):
+        with io.create(part, image) as out:
+            out[...] = image.data[...]
+    if whole is not None:
+        io.series.join(whole, parts, images)
+
+
 def assert_same(copied: io.Image, image: io.Image) -> None:
     assert (copied.axes, copied.shape, copied.dtype, copied.unit) == (image.axes, image.shape, image.dtype, image.unit)
     assert copied.pixel_size == pytest.approx(image.pixel_size, rel=1e-6)

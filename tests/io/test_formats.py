@@ -59,7 +59,7 @@ def test_what_png_cannot_hold_is_refused_first(
     assert not list(tmp_path.iterdir())
 
 
-def test_jpeg_is_read_upright_and_not_written(tmp_path: Path) -> None:
+def test_jpeg_is_read_upright(tmp_path: Path) -> None:
     turned = Pillow.Exif()
     turned[274] = 6  # orientation: a quarter to the right
     Pillow.fromarray(noise((20, 30, 3), "uint8")).save(tmp_path / "a.JPEG", exif=turned)
@@ -69,10 +69,6 @@ def test_jpeg_is_read_upright_and_not_written(tmp_path: Path) -> None:
     assert io.read(tmp_path / "grey.jpg").axes == "YX"
     Pillow.fromarray(noise((20, 30, 3), "uint8")).convert("CMYK").save(tmp_path / "cmyk.jpg")
     assert io.read(tmp_path / "cmyk.jpg").shape == (20, 30, 3)
-    with pytest.raises(InputError, match=r"b.jpg.*png or .tif"):
-        io.check_output(tmp_path / "b.jpg", [])
-    with pytest.raises(InputError, match=r"b.jpg.*png or .tif"), io.create(tmp_path / "b.jpg", image):
-        pytest.fail("the block was entered")
 
 
 @pytest.mark.parametrize("dtype", ["uint8", "uint16", "int16", "float32", ">u2", "float64"])

@@ -324,6 +324,6 @@ def test_odd_xml_does_no_harm(case: str, tmp_path: Path) -> None:
 
 def test_xml_of_another_image_is_refused() -> None:
     with pytest.raises(ValueError, match="no image of this size"):
-        ome.carry(GOOD, 20 * 30, "YX", (30, 20), "uint16")
+        ome.carry(GOOD, [ome.Written(20 * 30, "YX", (30, 20), "uint16")])
     with pytest.raises(ValueError, match="characters"):
-        ome.carry(" " * (ome.MOST + 1), 1, "YX", (1, 1), "uint16")
+        ome.carry(" " * (ome.MOST + 1), [ome.Written(1, "YX", (1, 1), "uint16")])

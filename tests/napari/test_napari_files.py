@@ -63,7 +63,7 @@ def test_a_bad_file_is_said_and_files_of_others_are_left_to_them(viewer: Any, pl
     (tmp_path / "bad.ome.tif").write_bytes(b"II*\0 and nothing")
     with pytest.raises(Exception, match=r"bad\.ome\.tif"):
         viewer.open(tmp_path / "bad.ome.tif", plugin=plugin)
-    assert get_reader(str(tmp_path / "cells.lif")) is None
+    assert get_reader(str(tmp_path / "cells.lof")) is None
     tifffile.imwrite(tmp_path / "good.tif", VOLUME[0])
     assert viewer.open(tmp_path / "good.tif", plugin=None)  # as napari reads it by itself, without a question
 

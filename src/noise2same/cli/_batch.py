@@ -23,7 +23,7 @@ def warn_of_leftovers(outputs: Sequence[Path]) -> None:
     """Name what killed runs have left in the folders of the outputs, but for what this run replaces or resumes."""
     from noise2same.prediction.job import folder_of, left_over
 
-    own = {name(output) for output in outputs for name in (temporary_name, folder_of)}
+    own = {name(output) for output in outputs for name in (Path, temporary_name, folder_of)}
     for folder in sorted({output.parent for output in outputs}):
         for path in left_over(folder):
             if path not in own:
@@ -71,7 +71,7 @@ class Shown:
         self._done += 1
         self._skipped += result.skipped
         self._words.update([result.word] if result.word else [])
-        line = f"{count}{result.item.name} -> {result.item.output}"
+        line = f"{count}{result.item.name} -> {result.item.goes_to}"
         if result.skipped:
             if self._options.verbose:
                 tell(f"{line}, as it was there already")

@@ -35,6 +35,10 @@ Axes = Annotated[
     str | None,
     typer.Option(help="Letters of S, T, C, Z, Y, X, one per dimension, where a file does not say; ZYX is a volume."),
 ]
+Series = Annotated[
+    str | None,
+    typer.Option(metavar="NUMBERS", help="Which images of a file with several, counted from 0, such as 0,2."),
+]
 Json = Annotated[bool, typer.Option("--json", help="Print the figures as JSON, and nothing else, to stdout.")]
 Report = Annotated[
     Path | None,

@@ -6,22 +6,85 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from typing import NamedTuple
 
 from noise2same import io
 from noise2same.errors import InputError
 
 
-def plan_outputs(inputs: Sequence[str], files: Sequence[Path], output: Path) -> list[Path]:
-    """Where each result goes: OUT itself for one file; a folder OUT of the same names for a folder or several."""
-    several = len(files) > 1 or len(inputs) > 1 or list(files) != [Path(inputs[0]).expanduser()]
-    named = output.suffix and not (output.is_dir() and not io.supported(output))
+class Planned(NamedTuple):
+    """An image, and where its result goes."""
+
+    source: Path
+    output: Path
+    whole: Path | None = None
+    """File of several images that the result becomes a part of."""
+
+    @property
+    def goes_to(self) -> Path:
+        """Where it is in the end."""
+        return self.whole or self.output
+
+
+def plan_outputs(
+    inputs: Sequence[str],
+    files: Sequence[Path],
+    output: Path,
+    numbers: Sequence[int] | None = None,
+    suffix: str = "",
+) -> list[Planned]:
+    """Where each result goes: OUT itself for one file; a folder OUT of the same names for a folder or several.
+
+    Of files with several images, all are taken or those of the numbers; `suffix` is another than the files have.
+    """
+    several = len(files) > 1 or len(inputs) > 1 or list(files) != [io.as_path(inputs[0])]
+    if numbers is not None and len(files) == 1:
+        io.series.check(files[0], numbers)
+    named = bool(output.suffix) and not (output.is_dir() and not io.supported(output))
     if not several and named:
-        return [output]
+        if suffix:
+            raise InputError(f"--format {suffix} is for a folder of results, but {output} has a suffix already.")
+        return _plan_file(files[0], output, numbers, named=True)
     if io.supported(output) and not output.is_dir():
         raise InputError(f"{output} is one file but there are several inputs: give a folder.")
-    outputs = [output / io.output_name(file) for file in files]
-    check_distinct(outputs)
-    return outputs
+    planned: list[Planned] = []
+    for file in files:
+        try:
+            planned += _plan_file(file, output / io.output_name(file, suffix), numbers)
+        except InputError:  # which is said when its turn comes
+            if len(files) == 1:
+                raise
+            planned.append(Planned(file, output / io.output_name(file, suffix)))
+    check_distinct([one.output for one in planned])
+    return planned
+
+
+def _plan_file(file: Path, output: Path, numbers: Sequence[int] | None, *, named: bool = False) -> list[Planned]:
+    """Where the results of a file's images go, of which there may be one."""
+    names = io.series.names(file, numbers)
+    if len(names) == 1 and names[0] != file and not named and not io.series.holds_several(output):
+        output = io.series.numbered(output, int(names[0].name))
+    outputs, whole = io.series.places(names, output)
+    return [Planned(name, place, whole) for name, place in zip(names, outputs, strict=True)]
+
+
+def check_suffix(suffix: str | None) -> str:
+    """The suffix of --format with its dot; InputError if no format has it."""
+    if not suffix:
+        return ""
+    suffix = suffix if suffix.startswith(".") else f".{suffix}"
+    io.check_format(Path(f"image{suffix}"))
+    return suffix
+
+
+def check_numbers(text: str | None) -> list[int] | None:
+    """The numbers of --series, such as 0,2, in their order; None for all images."""
+    if text is None:
+        return None
+    parts = [part.strip() for part in text.split(",")]
+    if not all(part.isdecimal() for part in parts):
+        raise InputError(f"--series {text}: give numbers, counted from 0, such as 0,2.")
+    return sorted({int(part) for part in parts})
 
 
 def plan_reports(

@@ -58,10 +58,9 @@ class DenoisingBar:
     def __call__(self, image: io.Image, done: int, total: int) -> None:
         """Show how many blocks of an image are done."""
         count = f"{self._done + 1} of {self._images}: " if self._images > 1 else ""
-        name = image.name if image.path is None else image.path.name
         self._progress.start()
         speed = self._speed(image, done / total)
-        shown = f"Denoising {count}{name}"
+        shown = f"Denoising {count}{image.label}"
         self._progress.update(self._task, completed=self._done + done / total, description=shown, speed=speed)
 
     def _speed(self, image: io.Image, share: float) -> str:

@@ -16,6 +16,7 @@ from noise2same.cli._options import (
     Json,
     Report,
     RunOptions,
+    Series,
     TrainingOptions,
     expand_options,
 )
@@ -57,6 +58,11 @@ def denoise(
         Path | None,
         typer.Option(help="Film to write, before and after side by side: .mp4, .webp or .gif; for one film."),
     ] = None,
+    series: Series = None,
+    suffix: Annotated[
+        str | None,
+        typer.Option("--format", metavar="SUFFIX", help="Of results in a folder, such as .ome.zarr, .tif or .png."),
+    ] = None,
     *,
     training: TrainingOptions,
     run: RunOptions,
@@ -72,37 +78,49 @@ def denoise(
         if given is not None and not verdict:
             raise InputError(f"{option} the verdict, which --no-verdict leaves out: leave out one of them.")
     from noise2same import io, pipeline
-    from noise2same.cli._outputs import made_folder, plan_outputs, plan_preview, plan_reports
+    from noise2same.cli._outputs import (
+        check_numbers,
+        check_suffix,
+        made_folder,
+        plan_outputs,
+        plan_preview,
+        plan_reports,
+    )
 
     console.quiet = batch.quiet
-    files = io.find(inputs)
-    outputs = plan_outputs(inputs, files, output.expanduser())
+    numbers = check_numbers(series)
+    output, place = io.as_path(output), io.stage(output, inputs)
+    planned = plan_outputs(inputs, io.find(inputs), place, numbers, check_suffix(suffix))
+    files, outputs, wholes = (list(column) for column in zip(*planned, strict=True))
+    first = planned[0].goes_to
     reports = plan_reports(report, files, files, outputs)
     preview = plan_preview(preview, files, [*outputs, *filter(None, reports)])
     denoiser, plan = _denoiser(model, training, run)
     learns = denoiser.network is None and denoiser.method.trained and denoiser.config.minutes != 0
-    keep = outputs[0].with_name(f"{io.stem(outputs[0])}.unfinished.safetensors") if learns else None
+    keep = first.with_name(f"{io.stem(first)}.unfinished.safetensors") if learns else None
     if run.resume and keep is not None:
         denoiser = pipeline.load_unfinished(keep, denoiser.config) or denoiser
-    with made_folder(outputs[0].parent), DenoisingBar(len(files)) as bar:
+    with made_folder(outputs[0].parent), io.uploading(output), DenoisingBar(len(files)) as bar:
         options: dict[str, Any] = {"axes": axes, "dtype": dtype, "tta": tta, "strength": strength, "verdict": verdict}
         options |= {"workers": cluster.workers, "scheduler": cluster.scheduler}
-        job = pipeline.check(files, outputs, reports, denoiser=denoiser, strict=batch.strict, **options)
+        job = pipeline.check(files, outputs, reports, wholes, denoiser=denoiser, strict=batch.strict, **options)
         if preview is not None:
             from noise2same.quality.preview import check_preview, write_preview
 
             check_preview(preview, job.open(job.items[0], denoiser))
         warn_of_leftovers(outputs)
-        shown = Shown(outputs != [output.expanduser()], bar, batch, as_json=as_json)
+        shown = Shown(outputs != [place], bar, batch, as_json=as_json)
         listener = pipeline.Listener(say=tell, on_block=bar, on_result=shown)
         options = {"plan": plan, "resume": run.resume, "log": run.log, "device": run.device}
         options |= {"progress": not batch.quiet, "keep": keep, "journal": outputs[0].parent if shown.several else None}
         results = pipeline.run(job, denoiser, listener=listener, **options)
         if preview is not None:
             film = job.open(job.items[0], denoiser)
-            tell(write_preview(preview, film, io.read(outputs[0], film.axes)))
+            tell(write_preview(preview, film, io.read(first, film.axes)))
+    if place != output:
+        tell(f"Uploaded to {output}.")
     if as_json and not shown.several:
-        written = [str(result.item.output) for result in results]
+        written = [str(result.item.goes_to if place == output else output) for result in results]
         figures = [result.figures() for result in results]
         print_json({"outputs": written, "results": figures, "training": denoiser.summary})
     code = shown.end(denoiser.summary)

@@ -73,10 +73,10 @@ def compare(prediction: str, truth: str, axes: str | None, data_range: float | N
     from noise2same.quality import metrics
     from noise2same.quality.film_metrics import evaluate_film
 
-    predictions = io.find([prediction])
+    predictions = io.find_images([prediction])
     rows: dict[str, Scores] = {}
     films: dict[str, Scores] = {}
-    references = io.pair(predictions, io.find([truth]), "truth")
+    references = io.pair(predictions, io.find_images([truth]), "truth")
     for label, ours, reference in zip(_labels(predictions), predictions, references, strict=True):
         known, found = io.read(reference, axes), io.read(ours, axes)
         both: dict[str, Any] = {
@@ -122,8 +122,8 @@ def judge(
     from noise2same.denoiser import Denoiser
     from noise2same.quality.assess import assess
 
-    predictions, noisies = io.find([prediction]), io.find([noisy])
-    truths = [] if truth is None else io.find([truth])
+    predictions, noisies = io.find_images([prediction]), io.find_images([noisy])
+    truths = [] if truth is None else io.find_images([truth])
     sources = io.pair(predictions, noisies, "noisy image")
     references = io.pair(predictions, truths, "truth") if truths else [None] * len(predictions)
     reports = plan_reports(report, predictions, [*predictions, *noisies, *truths])
@@ -163,7 +163,7 @@ def measure_invariance(model: Path, noisy: str, axes: str | None, as_json: bool)
     from noise2same.denoiser import Denoiser
     from noise2same.paper.analysis import invariance_of
 
-    files = io.find([noisy])
+    files = io.find_images([noisy])
     denoiser = Denoiser.load(model)
     rows: dict[str, Scores] = {}
     with bar("Measuring D(f)") as advance:

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from noise2same.data import axes as ax
 from noise2same.data.normalize import check_range
 from noise2same.errors import InputError
-from noise2same.io import Image, Input, list_images, read
+from noise2same.io import Image, Input, list_images, open_all
 
 BOX = {2: (256, 4096), 3: (32, 256, 256)}
 """Largest box that is read at once, in pixels along [Z,] Y, X."""
@@ -65,7 +65,7 @@ def open_spread(
     failed: InputError | None = None
     for source in (source for number, source in enumerate(sources) if number not in left_out):
         try:
-            opened.append(read(source, axes, fallback=fallback) if isinstance(source, Path) else source)
+            opened += open_all(source, axes, fallback=fallback)
         except InputError as error:
             if on_unreadable is None:
                 raise

@@ -13,13 +13,25 @@ import numpy as np
 from numpy.typing import NDArray
 
 from noise2same.errors import InputError
-from noise2same.files import identity, replacing
+from noise2same.files import file_of, identity, replacing
 from noise2same.io import axes as ax
-from noise2same.io import formats, units
+from noise2same.io import formats, series, units
 from noise2same.io.formats import Format, supported
 from noise2same.io.image import Decoded, Image, Pieces, Sliceable, dtype_of, unreadable
 from noise2same.io.names import Channel, channels, frame_name
-from noise2same.io.paths import check_apart, check_output, check_place, find, output_name, pair, some, stem
+from noise2same.io.paths import (
+    check_apart,
+    check_format,
+    check_output,
+    check_place,
+    find,
+    output_name,
+    pair,
+    some,
+    stem,
+)
+from noise2same.io.rearranged import Rearranged
+from noise2same.io.remote import Url, as_path, stage, uploading
 
 __all__ = [
     "Channel",
@@ -29,25 +41,35 @@ __all__ = [
     "Input",
     "Pieces",
     "Sliceable",
+    "Url",
+    "as_path",
     "channels",
     "check_apart",
+    "check_format",
     "check_output",
     "check_place",
     "create",
     "describe",
     "dtype_of",
     "find",
+    "find_images",
     "frame_name",
     "is_store",
     "list_images",
+    "names_in_one_file",
+    "open_all",
     "open_images",
     "open_pairs",
     "output_name",
     "pair",
     "read",
+    "read_result",
+    "series",
+    "stage",
     "state_of",
     "stem",
     "supported",
+    "uploading",
     "wrap",
     "write_grid",
 ]
@@ -62,27 +84,45 @@ def read(path: str | os.PathLike[str], axes: str | None = None, *, fallback: str
     Parameters
     ----------
     path : str or path
-        A file, or a Zarr folder.
+        A file, or a Zarr folder. Of a file with several images it is the first; 'scan.czi/2' is the third.
     axes : str, optional
         Its axes, such as 'ZYX', in place of what its metadata says.
     fallback : str, optional
         Axes to assume if the metadata says nothing and they fit the number of dimensions. Without them, only plain
         cases are guessed and others asked for.
     """
-    path = Path(path).expanduser()
-    if not os.path.exists(path):
+    path = as_path(path)
+    if not (isinstance(path, Url) or os.path.exists(file_of(path))):
         raise InputError(f"{path} does not exist; check its name and folder.")
-    if path.is_dir() and not formats.is_zarr(path):
+    if path.is_dir() and not (formats.is_zarr(path) or formats.is_dicom_folder(path)):
         raise InputError(f"{path} is a folder, not an image; name a file inside it.")
-    file_format = formats.format_of(path, reading=True)
     try:
         stamp = "" if path.is_dir() else identity(path)
-        image = replace(file_format.read(path), stamp=stamp)
+        image = series.read(path)
+        image = replace(image, stamp=stamp, path=path, others=image.others if file_of(path) == path else 0)
     except InputError:
         raise
     except Exception as error:  # readers raise anything on damaged files
         raise unreadable(path, error) from error
     return _described(image, axes, fallback, str(path))
+
+
+def read_result(path: str | os.PathLike[str], like: Image) -> Image | None:
+    """What `create` wrote from an image like this, with its axes, in whatever order the format holds them.
+
+    None if the file has something else made of it: a developed photograph of a camera's mosaic, or one turned upright.
+    """
+    path = as_path(path)
+    number = None if like.path is None else series.number_of(like.path)
+    if number is not None and series.count(path) > number:  # a FITS file with all that was in the input
+        path = path / str(number)
+    found = read(path, fallback=like.axes)
+    if found.shape == like.shape:
+        return replace(found, axes=like.axes)
+    if set(found.axes) <= set(like.axes):
+        found = replace(found, data=Rearranged(found.data, found.axes, like.axes), axes=like.axes)
+    other = found.shape != like.shape and ("camera" in like.details or like.details.get("exif"))
+    return None if other else found
 
 
 def wrap(array: Any, axes: str | None = None, *, fallback: str | None = None) -> Image:
@@ -115,9 +155,33 @@ def _described(image: Image, axes: str | None, fallback: str | None, name: str) 
 def open_images(
     images: Input | Sequence[Input], axes: str | None = None, *, fallback: str | None = None
 ) -> list[Image]:
-    """Files, folders, patterns, arrays or a mix of them, opened; `axes` and `fallback` are those of `read`."""
+    """Files, folders, patterns, arrays or a mix of them, opened; `axes` and `fallback` are those of `read`.
+
+    A file with several images stands for all of them.
+    """
     sources = list_images(images, axes, fallback=fallback)
-    return [read(one, axes, fallback=fallback) if isinstance(one, Path) else one for one in sources]
+    return [image for one in sources for image in open_all(one, axes, fallback=fallback)]
+
+
+def open_all(source: Path | Image, axes: str | None = None, *, fallback: str | None = None) -> list[Image]:
+    """All images of a file, opened as by `read`; an opened image is itself."""
+    if isinstance(source, Image):
+        return [source]
+    return [read(name, axes, fallback=fallback) for name in series.names(source)]
+
+
+def find_images(inputs: Sequence[str | os.PathLike[str]]) -> list[Path]:
+    """As `find`, with the name of each image for a file that holds several, which takes a look into the files."""
+    return [name for file in find(inputs) for name in series.names(file)]
+
+
+def names_in_one_file(images: Sequence[Image], step: str) -> list[Path]:
+    """The names of opened images, which must be one, or of one file; if not, InputError says what to do."""
+    paths = [image.path or Path() for image in images]
+    files = {path.parent if series.number_of(path) is not None else None for path in paths}
+    if len(images) > 1 and (None in files or len(files) > 1):
+        raise InputError(f"There are {len(images)} images: {step}.")
+    return paths
 
 
 def list_images(
@@ -186,7 +250,7 @@ def create(path: str | os.PathLike[str], like: Image, dtype: Any = None) -> Iter
     """
     path = Path(path).expanduser()
     kind = np.dtype(like.dtype if dtype is None else dtype).newbyteorder("=")
-    file_format = formats.format_of(path)
+    file_format = formats.writer_of(path, like)
     file_format.check(path, like, kind)
     check_place(path)
     with replacing(path) as temporary, file_format.create(temporary, like, kind) as out:
@@ -200,10 +264,15 @@ def is_store(path: str | os.PathLike[str]) -> bool:
 
 def state_of(image: Image) -> list[Any]:
     """What tells an image of a file from another, and from what the file was before: name, kind, size and time."""
+    if isinstance(image.path, Url):
+        return [str(image.path), image.axes, list(image.shape), str(image.dtype)]
     if image.path is None:
         return ["an array", image.axes, list(image.shape), str(image.dtype)]
     path = image.path.resolve()
-    names = [path] if path.is_file() else [path / name for name in ("zarr.json", ".zarray", ".zattrs", ".zgroup")]
+    file = file_of(path)
+    if not (file.is_file() or formats.is_zarr(path)):
+        return [str(path), image.axes, list(image.shape), str(image.dtype), identity(path)]
+    names = [file] if file.is_file() else [path / name for name in ("zarr.json", ".zarray", ".zattrs", ".zgroup")]
     states = [(at.stat().st_size, at.stat().st_mtime_ns) for at in names if at.is_file()]
     return [str(path), image.axes, list(image.shape), str(image.dtype), states]
 

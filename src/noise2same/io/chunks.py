@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from noise2same.errors import InputError
 from noise2same.io.image import Pieces
+from noise2same.io.remote import Url
 
 MOST_WATCHED = 2**30
 """Chunks, or shards, of an array that can be watched: a bit for each is held, 128 MB."""
@@ -36,7 +37,9 @@ class Chunked(Pieces):
         self._there: Bits | None = None
 
     def watch(self, there: Bits | None = None) -> Bits | None:
-        """Note which chunks there are, or take the note of another process; None if there are too many."""
+        """Note which chunks there are, or take the note of another process; None if too many, or elsewhere."""
+        if isinstance(self._path, Url):
+            return None
         if there is None and math.prod(self._counts) <= MOST_WATCHED:
             there = self._found()
         self._there = there

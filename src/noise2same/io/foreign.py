@@ -10,27 +10,21 @@ from pathlib import Path
 _FIJI = "in Fiji (File > Import > Bio-Formats, then File > Save As > Tiff)"
 # what to do, in words that follow "x.czi is not supported;": suffixes
 _ADVICE = {
-    f"export as OME-TIFF from ZEN, or {_FIJI}": ".czi .zvi .lsm",
-    f"export as TIFF from NIS-Elements, or {_FIJI}": ".nd2",
-    f"export as OME-TIFF from LAS X, or {_FIJI}": ".lif .lof .xlef",
+    f"export as OME-TIFF from ZEN, or {_FIJI}": ".zvi .lsm",
+    f"export as OME-TIFF from LAS X, or {_FIJI}": ".lof .xlef",
     f"export as OME-TIFF from cellSens or FluoView, or {_FIJI}": ".oib .oif .oir .vsi",
     f"export as OME-TIFF from Imaris, or {_FIJI}": ".ims",
     f"convert to OME-TIFF with bfconvert of Bio-Formats, or {_FIJI}": (
         ".dv .r3d .stk .sif .spe .obf .msr .mvd2 .flex .lei .ics .ids .mrxs .svs .ndpi .scn .bif .qptiff .btf .sld"
     ),
-    "save as 32-bit TIFF from Siril or Fiji, or in Python as .npy what astropy reads": ".fits .fit .fts",
     "develop to 16-bit TIFF, without denoising or sharpening, in darktable or RawTherapee": (
-        ".cr2 .cr3 .crw .nef .nrw .arw .srf .sr2 .dng .raf .orf .rw2 .pef .srw .3fr .iiq .x3f"
+        ".crw .nrw .srf .sr2 .3fr .iiq .x3f"
     ),
     "save as PNG or TIFF in any picture program": (
-        ".heic .heif .avif .webp .bmp .gif .jp2 .j2k .jxl .jxr .tga .ppm .pgm .pbm .pnm .psd .xcf .exr .hdr .jfif"
+        ".heic .heif .avif .bmp .jp2 .j2k .jxl .jxr .tga .ppm .pgm .pbm .pnm .psd .xcf .exr .hdr .jfif"
     ),
-    "save the frames as TIFF, with ffmpeg or Fiji": ".avi .mp4 .mov .mkv .wmv .webm .mpg .mpeg .m4v",
-    "save as TIFF from Fiji, or in Python as .npy what pydicom reads": ".dcm .dicom .ima",
-    "save as TIFF from Fiji, or in Python as .npy what nibabel or SimpleITK reads": ".nii .mha .mhd .nrrd .mgz .mgh",
-    "save as TIFF from Fiji, or in Python as .npy what mrcfile or ncempy reads": (
-        ".mrc .mrcs .map .rec .dm3 .dm4 .ser .emd .eer"
-    ),
+    "save as TIFF from Fiji, or in Python as .npy what SimpleITK or nibabel reads": ".mha .mhd .nrrd .mgz .mgh",
+    "save as TIFF from Fiji, or in Python as .npy what ncempy reads": ".dm3 .dm4 .ser .emd .eer",
     "save the array in Python as .npy": ".npz .mat .h5 .hdf5 .hdf .nc .klb",
     "open in Fiji (File > Import > Raw) and save as TIFF": ".raw",
     "unpack first": ".gz .bz2 .xz .zst .zip .7z .tar .tgz .rar",

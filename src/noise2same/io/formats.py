@@ -4,25 +4,27 @@ Each format of ours is a module of this folder, imported on first use: their lib
 add theirs by an entry point of the group 'noise2same.formats', whose name is a suffix and whose value is a `Format`::
 
     [project.entry-points."noise2same.formats"]
-    ".fits" = "astro_formats:FITS"
-    ".fits.gz" = "astro_formats:FITS"
+    ".sif" = "camera_formats:SIF"
+    ".sif.gz" = "camera_formats:SIF"
 """
 
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
 from contextlib import AbstractContextManager
 from functools import cache
 from importlib import import_module
 from importlib.metadata import EntryPoint, entry_points
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol, cast
+from typing import TYPE_CHECKING, Any, Protocol, cast, runtime_checkable
 
 import numpy as np
 
 from noise2same.errors import InputError
-from noise2same.io import foreign
+from noise2same.io import any_bioio, dicom, foreign
 from noise2same.io.image import Image
+from noise2same.io.remote import Url
 
 BUILT_IN = {
     ".tif": "tiff",
@@ -32,6 +34,16 @@ BUILT_IN = {
     ".jpeg": "jpeg",
     ".npy": "npy",
     ".zarr": "ome_zarr",
+    ".czi": "czi",
+    ".nd2": "nd2",
+    ".lif": "lif",
+    **dict.fromkeys((".gif", ".webp"), "animation"),
+    **dict.fromkeys((".avi", ".mp4", ".mov", ".mkv", ".webm", ".m4v", ".mpg", ".mpeg", ".wmv"), "video"),
+    **dict.fromkeys((".dng", ".nef", ".cr2", ".cr3", ".arw", ".raf", ".orf", ".rw2", ".pef", ".srw"), "camera"),
+    **dict.fromkeys((".dcm", ".dicom", ".ima"), "dicom"),
+    **dict.fromkeys((".fits", ".fit", ".fts", ".fits.gz", ".fit.gz", ".fits.fz"), "fits"),
+    **dict.fromkeys((".mrc", ".mrcs", ".map", ".rec", ".st", ".mrc.gz", ".map.gz"), "mrc"),
+    **dict.fromkeys((".nii", ".nii.gz"), "nifti"),
 }
 
 
@@ -50,6 +62,7 @@ class Format(Protocol):
         """Open a file: look at its metadata, and leave the pixels for when they are indexed.
 
         The axes are '' if the file does not say what they are. Whatever is raised on a damaged file becomes a sentence.
+        Of a file with several images it is the first, and `others` counts the further ones.
         """
 
     def check(self, path: Path, like: Image | None, dtype: np.dtype[Any], /) -> None:
@@ -62,10 +75,33 @@ class Format(Protocol):
         """
 
 
-if TYPE_CHECKING:
-    from noise2same.io import jpeg, npy, ome_zarr, png, tiff
+@runtime_checkable
+class Several(Protocol):
+    """What a `Format` has besides if its files can hold several images: scenes, positions, series."""
 
-    _CHECKED: list[Format] = [jpeg, npy, ome_zarr, png, tiff]  # mypy holds our modules to the protocol
+    def count(self, path: Path, /) -> int:
+        """How many images a file holds, found without a look at the pixels. Previews and labels are none."""
+
+    def read(self, path: Path, number: int = 0, /) -> Image:
+        """As `Format.read`, for one of the images, counted from 0."""
+
+
+@runtime_checkable
+class Joining(Protocol):
+    """What a `Format` has besides if it writes files with several images; others are written to numbered files."""
+
+    def join(self, path: Path, parts: Sequence[Path], likes: Sequence[Image], /) -> None:
+        """Write one file of several that `create` made, each with one of `likes`; parts may be taken away."""
+
+
+if TYPE_CHECKING:
+    from noise2same.io import animation, camera, czi, fits, jpeg, lif, mrc, nd2, nifti, npy, ome_zarr, png, tiff, video
+
+    # mypy holds our modules to the protocols
+    _SEVERAL: list[Several] = [any_bioio, czi, fits, lif, nd2, ome_zarr, tiff]
+    _JOINING: list[Joining] = [fits, ome_zarr, tiff]
+    _CHECKED: list[Format] = [animation, camera, czi, dicom, fits, jpeg, lif, mrc, nd2, nifti, npy, ome_zarr, png, tiff]
+    _CHECKED += [any_bioio, video]
 
 
 @cache
@@ -84,6 +120,8 @@ def suffix_of(path: Path) -> str:
     """The end of a name by which its format is known, as it is spelled there: the longest that fits, or ''."""
     name = path.name.lower()
     fitting = [suffix for suffix in suffixes() if name.endswith(suffix) and name != suffix]
+    if not fitting and foreign.suffix(path) not in ("", *foreign.SIDECARS):
+        fitting = [suffix for suffix in any_bioio.known() if name.endswith(suffix)]
     return path.name[-len(max(fitting, key=len)) :] if fitting else ""
 
 
@@ -94,7 +132,17 @@ def has_zarr_files(path: Path) -> bool:
 
 def is_zarr(path: Path) -> bool:
     """Whether a path is a Zarr array or group, which are folders but count as one image."""
+    if isinstance(path, Url):  # what is there is seen when it is opened
+        return suffix_of(path).lower() in ("", ".zarr")
     return path.suffix.lower() == ".zarr" or has_zarr_files(path)
+
+
+def is_dicom_folder(path: Path) -> bool:
+    """Whether a path is a folder whose only images are DICOM, which may be slices of one volume."""
+    if not os.path.isdir(path) or is_zarr(path):
+        return False
+    others = any(supported(item) and item.suffix.lower() not in dicom.suffixes for item in path.iterdir())
+    return not others and bool(dicom.files_of(path))
 
 
 def supported(path: Path) -> bool:
@@ -104,14 +152,26 @@ def supported(path: Path) -> bool:
 
 def format_of(path: Path, *, reading: bool = False) -> Format:
     """What reads and writes a path, by its suffix. The error for a file to read says how to export it."""
-    suffix = suffix_of(path).lower() or (".zarr" if is_zarr(path) else "")
+    suffix = suffix_of(path).lower() or (".zarr" if is_zarr(path) else ".dcm" if is_dicom_folder(path) else "")
     if not suffix:
         kind = foreign.suffix(path)
-        step = (foreign.advice(kind) if reading else "") or f"use one of {', '.join(suffixes())}"
+        advice = foreign.advice(kind) if reading else ""
+        advice += f", or install noise2same[bioio] and a reader of bioio for '{kind}'" * ("Bio-Formats" in advice)
+        step = advice or f"use one of {', '.join(suffixes())}"
         raise InputError(f"{path}: the format '{kind}' is not supported; {step}.")
     if suffix in BUILT_IN:
         return cast(Format, import_module(f"noise2same.io.{BUILT_IN[suffix]}"))
-    return _load(suffix, _added()[suffix])
+    return _load(suffix, _added()[suffix]) if suffix in _added() else any_bioio
+
+
+def writer_of(path: Path, like: Image | None) -> Format:
+    """What writes an image to a path: the mosaic of a camera is developed where a picture is asked for."""
+    found = format_of(path)
+    if like is None or "camera" not in like.details:
+        return found
+    from noise2same.io import camera
+
+    return camera.Developing(found) if path.suffix.lower() in camera.PICTURES else found
 
 
 def _load(suffix: str, point: EntryPoint) -> Format:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+import re
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -13,7 +15,16 @@ from numpy.typing import NDArray
 
 from noise2same.errors import InputError
 from noise2same.files import identity
-from noise2same.io.raw import expanded
+from noise2same.io.raw import Boxes, expanded
+from noise2same.io.remote import Url, explain
+
+# what readers say of pixels that are whole but packed in a way that they do not know
+_CODEC = re.compile(
+    r"(compression|codec|scheme)\b.*\b(not supported|unsupported|unknown)|requires the .* package|"
+    r"(unsupported|unknown|cannot decompress)\b.*\b(compression|codec)",
+    re.IGNORECASE,
+)
+LAZY_BYTES = 2**30  # larger images are read piece by piece
 
 
 class Sliceable(Protocol):
@@ -52,6 +63,8 @@ class Image:
         What `files.identity` said of the file when it was opened; '' for an array or a store of many files.
     title : str
         What to call one that has no path, such as the name of a layer in napari.
+    note : str
+        What is done to its pixels, which a file that is written like it says in its metadata; '' for nothing.
     """
 
     data: Sliceable
@@ -63,11 +76,19 @@ class Image:
     others: int = 0
     stamp: str = ""
     title: str = ""
+    note: str = ""
 
     @property
     def name(self) -> str:
         """What to call it in a message."""
         return (self.title or "The array") if self.path is None else str(self.path)
+
+    @property
+    def label(self) -> str:
+        """What to call it where there is little room: without its folder, as 'scan.czi/2'."""
+        if self.path is None:
+            return self.name
+        return f"{self.path.parent.name}/{self.path.name}" if self.path.name.isdecimal() else self.path.name
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -122,6 +143,8 @@ class Pieces(_OnDisk):
         except (IndexError, MemoryError):
             raise
         except Exception as error:  # readers raise anything on damaged data
+            if isinstance(self._path, Url):
+                raise explain(self._path, error) from error
             raise InputError(f"{self._path} is damaged: a part of its pixels cannot be read ({error}).") from error
         return piece.astype(self.dtype, copy=False)
 
@@ -192,13 +215,26 @@ class Part(_OnDisk):
             self._whole.forget()
 
 
+def lazily(source: Boxes, path: Path) -> Decoded | Pieces:
+    """Pixels that have to be decoded: once if there are few, and else each part whenever it is needed."""
+    if math.prod(source.shape) * source.dtype.itemsize <= LAZY_BYTES:
+        return Decoded(path, source.shape, source.dtype, source.everything)
+    return Pieces(source, path)
+
+
 def unreadable(path: Path, error: Exception) -> InputError:
     """What to raise for an error that a reader raised, which may be any on a damaged file."""
+    if isinstance(path, Url):
+        return explain(path, error)
     if isinstance(error, PermissionError):
         return InputError(f"{path} cannot be read: no permission.")
     if isinstance(error, MemoryError):
         return InputError(f"{path} does not fit into memory; convert it to .zarr, which is read piece by piece.")
     reason = " ".join(str(error).split())[:120] or type(error).__name__
+    if _CODEC.search(reason):
+        return InputError(
+            f"{path} has a compression that cannot be read ({reason}); save it again without, or with zlib."
+        )
     return InputError(f"{path} is truncated or corrupt ({reason}); copy or export it again.")
 
 

@@ -44,7 +44,7 @@ def frame_name(image: Image, index: dict[str, int]) -> str:
 
 
 def _of_ome(image: Image, count: int) -> list[tuple[str, str]]:
-    found = channels_of(image.details.get("ome_xml") or "")
+    found = channels_of(image.details.get("ome_xml") or "", image.details.get("number", 0))
     return found if len(found) == count else []
 
 

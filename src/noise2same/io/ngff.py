@@ -74,10 +74,13 @@ def attributes(like: Image, version: str, shapes: Sequence[tuple[int, ...]]) -> 
     ome: dict[str, Any] = {"multiscales": [multiscale]}
     if like.details.get("omero"):
         ome["omero"] = like.details["omero"]
+    further = dict(like.details.get("further") or {})
+    if like.note:
+        further["noise2same"] = like.note
     if version == "0.5":
-        return {"ome": {"version": version, **ome}}
+        return {**further, "ome": {"version": version, **ome}}
     multiscale["version"] = version
-    return ome
+    return {**further, **ome}
 
 
 def _axes(like: Image, stored: dict[str, Any]) -> list[dict[str, Any]]:

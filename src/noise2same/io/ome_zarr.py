@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+import itertools
+import math
+import os
+import shutil
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Literal
 
@@ -12,25 +17,33 @@ import numpy as np
 import zarr
 
 from noise2same.errors import InputError
-from noise2same.io import ngff, pyramid
+from noise2same.io import ngff, ome, pyramid
 from noise2same.io.chunks import Chunked
 from noise2same.io.image import Image
+from noise2same.io.remote import store_options
 
 suffixes = (".zarr",)
 default_output = ""
 
+COLLECTION = "bioformats2raw.layout"
+"""Attribute of a group of several images."""
+OME_XML = "OME/METADATA.ome.xml"
+"""Where a store has its OME-XML."""
+# attributes of a group that are written anew, or are of what is not written; all others are kept
+NGFF_KEYS = ("ome", "multiscales", "omero", "version", "labels", "image-label", "plate", "well", COLLECTION)
 _ZARR_FORMATS: dict[str, Literal[2, 3]] = {"0.4": 2, "0.5": 3}  # by version of NGFF
 
 
-def read(path: Path) -> Image:
-    node: Any = zarr.open(str(path), mode="r")
+def read(path: Path, number: int = 0) -> Image:
+    node: Any = zarr.open(str(path), mode="r", **store_options(path))
     if isinstance(node, zarr.Array):
         return _read_plain(path, node)
     attributes, others = ngff.ome(node.attrs.asdict()), 0
-    outer = attributes
-    if "bioformats2raw.layout" in attributes and "0" in node:  # a collection of images: take the first
-        others = sum(name.isdigit() for name in node) - 1
-        node = node["0"]
+    if _is_collection(node):
+        others = _images(node) - 1
+        node = node[str(number)]
+        if isinstance(node, zarr.Array):
+            return replace(_read_plain(path, node), others=others)
         attributes = ngff.ome(node.attrs.asdict())
     if "multiscales" not in attributes:
         raise _no_image(path, node, attributes)
@@ -40,8 +53,24 @@ def read(path: Path) -> Image:
     first, dims = levels[0], levels[0].ndim
     axes = ngff.axes_of(multiscale, dims)
     details = {"ngff": ngff.version(attributes), "omero": attributes.get("omero"), "multiscale": multiscale}
-    details |= {"levels": [_storage(level) for level in levels], "collection": "bioformats2raw.layout" in outer}
+    details["further"] = {key: value for key, value in node.attrs.asdict().items() if key not in NGFF_KEYS}
+    details["levels"] = [_storage(level) for level in levels]
+    details |= _read_xml(path, number)
     return Image(Chunked(first, path), axes, *ngff.sizes_of(multiscale, axes, dims), path, details, others)
+
+
+def count(path: Path) -> int:
+    node: Any = zarr.open(str(path), mode="r", **store_options(path))
+    return _images(node) if _is_collection(node) else 1
+
+
+def _is_collection(node: Any) -> bool:
+    """Whether a group has images of numbers 0, 1 and so on, as bioformats2raw writes them."""
+    return isinstance(node, zarr.Group) and COLLECTION in ngff.ome(node.attrs.asdict()) and "0" in node
+
+
+def _images(group: zarr.Group) -> int:
+    return next(number for number in itertools.count() if str(number) not in group)
 
 
 def _no_image(path: Path, node: zarr.Group, attributes: dict[str, Any]) -> InputError:
@@ -111,6 +140,57 @@ def create(path: Path, like: Image, dtype: np.dtype[Any]) -> Iterator[zarr.Array
         first = level
 
 
+def join(path: Path, parts: Sequence[Path], likes: Sequence[Image]) -> None:
+    """A collection as bioformats2raw writes it, of links to the files of the parts where the disk has them."""
+    formats = {zarr.open(str(part), mode="r").metadata.zarr_format for part in parts}
+    zarr_format: Literal[2, 3] = 2 if formats == {2} else 3
+    told = {COLLECTION: 3}
+    group = zarr.open_group(str(path), mode="w", zarr_format=zarr_format)
+    group.attrs.update(told if zarr_format == 2 else {"ome": {"version": "0.5", **told}})
+    for number, part in enumerate(parts):
+        own = shutil.ignore_patterns("OME")  # the collection has that of all images
+        shutil.copytree(part, path / str(number), ignore=own, copy_function=_link)
+    if _write_xml(path, likes, [read(part).dtype for part in parts]):
+        group["OME"].attrs.update({"ome": {"version": "0.5", "series": [str(number) for number in range(len(parts))]}})
+
+
+def _read_xml(path: Path, number: int) -> dict[str, Any]:
+    """The OME-XML of a store, or of the collection that it is in, and which of its images this is."""
+    inside = path.name.isdecimal()
+    for place, at in ((path, number), *(((path.parent, int(path.name)),) if inside else ())):
+        file = place / OME_XML
+        if file.is_file() and file.stat().st_size <= ome.MOST:
+            return {"ome_xml": file.read_text("utf-8", errors="replace"), "number": at}
+    return {}
+
+
+def _write_xml(path: Path, likes: Sequence[Image], dtypes: Sequence[np.dtype[Any]]) -> bool:
+    """Write what the images' file says in OME-XML, where bioformats2raw has it; False if it says nothing."""
+    xml = likes[0].details.get("ome_xml")
+    if not xml or any(like.details.get("ome_xml") != xml for like in likes):
+        return False
+    written = [
+        ome.Written(math.prod(like.shape), like.axes, like.shape, dtype, like.details.get("number", 0))
+        for like, dtype in zip(likes, dtypes, strict=True)
+    ]
+    try:
+        text, _ = ome.carry(xml, written, likes[0].note, in_tiff=False)
+    except ValueError as error:
+        warnings.warn(f"{likes[0].name}: its OME metadata is not in the output: {error}.", stacklevel=2)
+        return False
+    group = zarr.open_group(str(path), mode="a")
+    group.require_group("OME")
+    (path / OME_XML).write_bytes(text)
+    return True
+
+
+def _link(source: str, target: str) -> None:
+    try:
+        os.link(source, target)
+    except OSError:  # a disk that has none
+        shutil.copy2(source, target)
+
+
 def new_store(path: Path, like: Image, dtype: np.dtype[Any]) -> list[zarr.Array[Any]]:
     """Make a store for an image, without pixels; the arrays of its levels, the full resolution first."""
     details = like.details
@@ -124,6 +204,7 @@ def new_store(path: Path, like: Image, dtype: np.dtype[Any]) -> list[zarr.Array[
     if not version:
         options |= {"shape": like.shape, **_stored_alike(like, levels[0], zarr_format, dtype)}
         own = {"axes": like.axes, "pixel_size": like.pixel_size, "unit": like.unit}
+        own |= {"noise2same": like.note} if like.note else {}
         attributes = {**details.get("attributes", {}), **own}
         return [zarr.create_array(str(path), zarr_format=zarr_format, attributes=attributes, **options)]
     if zarr_format == 2:
@@ -135,6 +216,7 @@ def new_store(path: Path, like: Image, dtype: np.dtype[Any]) -> list[zarr.Array[
     for number, (shape, level) in enumerate(zip(shapes, levels, strict=True)):
         alike = _stored_alike(like, level, zarr_format, dtype)
         arrays.append(group.create_array(str(number), shape=shape, **options, **alike))
+    _write_xml(path, [like], [dtype])
     return arrays
 
 

@@ -12,27 +12,35 @@ from typing import Any
 import numpy as np
 
 from noise2same.errors import InputError
-from noise2same.io import foreign, formats
+from noise2same.files import file_of
+from noise2same.io import dicom, foreign, formats, series
 from noise2same.io.image import Image
+from noise2same.io.remote import Url, as_path
 
 
 def find(inputs: Sequence[str | os.PathLike[str]]) -> list[Path]:
     """Files, folders and glob patterns -> image files, in order and each once.
 
-    A folder stands for every image directly inside it, sorted by name; a Zarr folder is itself an image. Files among
-    them that may be images but cannot be read are named in a warning.
+    A folder stands for every image directly inside it, sorted by name; a Zarr folder, or one of the slices of a
+    DICOM series, is itself an image. Files among them that may be images but cannot be read are named in a warning.
     """
     if isinstance(inputs, str | os.PathLike):
         inputs = [inputs]
-    found = [path for item in inputs for path in _expand(Path(item).expanduser())]
+    found = [path for item in inputs for path in _expand(as_path(item))]
     return list(dict.fromkeys(found))
 
 
 def _expand(path: Path) -> list[Path]:
+    if isinstance(path, Url):
+        if not formats.is_zarr(path):
+            raise InputError(f"{path}: only Zarr stores are read from elsewhere; download the file first.")
+        return [path]
+    if formats.is_dicom_folder(path):
+        return dicom.sources(path)
     if os.path.isdir(path) and not formats.is_zarr(path):
         return _images(path, path.iterdir(), f"{path} is a folder without images")
-    if os.path.exists(path):  # unlike pathlib's, false for names that cannot be
-        formats.format_of(path, reading=True)
+    if os.path.exists(file_of(path)):  # unlike pathlib's, false for names that cannot be
+        formats.format_of(file_of(path), reading=True)
         return [path]
     if glob.has_magic(str(path)):
         matches = map(Path, glob.glob(str(path), recursive=True))
@@ -63,6 +71,8 @@ def _is_image(path: Path) -> bool:
 def pair(images: Sequence[Path], partners: Sequence[Path], kind: str) -> list[Path]:
     """The partner of each image: the file of the same name without suffix, or simply the other where there is one each.
 
+    The images of one file are the partners of those of another in their order.
+
     Parameters
     ----------
     images, partners : sequence of Path
@@ -70,7 +80,7 @@ def pair(images: Sequence[Path], partners: Sequence[Path], kind: str) -> list[Pa
     kind : str
         What a partner is, such as "truth", for the error that lists images without.
     """
-    if len(images) == len(partners) == 1:
+    if len(images) == len(partners) and (len(images) == 1 or (_in_one_file(images) and _in_one_file(partners))):
         return list(partners)
     names, by_name = {stem(path) for path in images}, dict[str, Path]()
     for path in partners:
@@ -83,8 +93,15 @@ def pair(images: Sequence[Path], partners: Sequence[Path], kind: str) -> list[Pa
     return [by_name[stem(path)] for path in images]
 
 
+def _in_one_file(paths: Sequence[Path]) -> bool:
+    return len({path.parent if series.number_of(path) is not None else path for path in paths}) == 1
+
+
 def stem(path: Path) -> str:
-    """Name without the suffix of its format: 'a.1.ome.tif' -> 'a.1'."""
+    """Name without the suffix of its format: 'a.1.ome.tif' -> 'a.1'; 'a.czi/1' -> 'a_s1'."""
+    number = series.number_of(path)
+    if number is not None:
+        return f"{stem(path.parent)}_s{number}"
     name = path.name.removesuffix(formats.suffix_of(path) or path.suffix)
     return name[:-4] if name.lower().endswith(".ome") else name
 
@@ -103,27 +120,40 @@ def check_output(
     """
     path = Path(path).expanduser()
     kind = np.dtype(dtype) if dtype is not None else like.dtype if like is not None else np.dtype(np.float32)
-    formats.format_of(path).check(path, like, kind)
+    formats.writer_of(path, like).check(path, like, kind)
     check_apart(path, inputs)
     check_place(path)
 
 
 def check_apart(path: str | os.PathLike[str], others: Sequence[str | os.PathLike[str]], kind: str = "input") -> None:
     """Raise InputError if to write `path` would overwrite one of the others, by whatever name; `kind` is what it is."""
-    target = Path(path).expanduser().resolve()
-    for other in (Path(item).expanduser().resolve() for item in others):
+    target = as_path(path).resolve()
+    for other in (file_of(as_path(item).resolve()) for item in others):
         same = os.path.exists(other) and os.path.exists(target) and other.samefile(target)
         if same or other == target or other in target.parents or target in other.parents:
             raise InputError(f"{path} would overwrite the {kind} {other.name}; choose another name for it.")
 
 
-def output_name(path: Path) -> str:
-    """File name for what is made from the image `path`: its own, or that of another format if its own is only read."""
+def output_name(path: Path, wanted: str = "") -> str:
+    """File name for what is made from the image `path`: its own, or that of another format if its own is only read.
+
+    One of several images of a file has its number in it: 'a_s1.tif' is of 'a.tif/1'. `wanted` is another suffix.
+    """
+    number = series.number_of(path)
+    if number is not None:
+        return series.numbered(Path(output_name(path.parent, wanted)), number).name
+    if wanted:
+        return stem(path) + wanted
     suffix = formats.suffix_of(path)
-    if not suffix:  # a Zarr folder may have any name
-        return f"{path.name}.zarr"
+    if not suffix:  # folders may have any name
+        return path.name + (dicom.default_output if formats.is_dicom_folder(path) else ".zarr")
     other = formats.format_of(path).default_output
     return path.name.removesuffix(suffix) + other if other else path.name
+
+
+def check_format(path: Path) -> None:
+    """Raise InputError if no format writes files of this suffix."""
+    formats.format_of(path).check(path, None, np.dtype(np.float32))
 
 
 def check_place(path: Path) -> None:

@@ -15,18 +15,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 
-class Raw:
-    """An array in C order that begins at `offset` in a file. Slices with a step of 1 read no more than they hold.
+class Boxes:
+    """An array that is read box by box, and can be indexed like any other: a format says how a box is read."""
 
-    EOFError if the file ends before it does, when it is made and whenever it is read.
-    """
+    shape: tuple[int, ...]
+    dtype: np.dtype[Any]
 
-    def __init__(self, path: Path, offset: int, shape: tuple[int, ...], dtype: np.dtype[Any]) -> None:
-        self.path, self.offset, self.shape, self.dtype = path, offset, shape, dtype
-        self.ndim = len(shape)
-        missing = offset + math.prod(shape) * dtype.itemsize - path.stat().st_size
-        if missing > 0:
-            raise EOFError(f"it ends {missing} bytes before its pixels do")
+    @property
+    def ndim(self) -> int:
+        return len(self.shape)
 
     def __getitem__(self, key: Any) -> NDArray[Any]:
         keys = expanded(key, self.ndim)
@@ -35,8 +32,28 @@ class Raw:
         box, inside = zip(*map(_box_along, keys, self.shape), strict=True) if keys else ((), ())
         return self._box(box)[inside]
 
+    def everything(self, _: Path) -> NDArray[Any]:
+        """All pixels, for `Decoded`."""
+        return self[...]
+
     def _box(self, box: Any) -> NDArray[Any]:
         """The pixels of a box: a slice with start and stop along each axis."""
+        raise NotImplementedError
+
+
+class Raw(Boxes):
+    """An array in C order that begins at `offset` in a file. Slices with a step of 1 read no more than they hold.
+
+    EOFError if the file ends before it does, when it is made and whenever it is read.
+    """
+
+    def __init__(self, path: Path, offset: int, shape: tuple[int, ...], dtype: np.dtype[Any]) -> None:
+        self.path, self.offset, self.shape, self.dtype = path, offset, shape, dtype
+        missing = offset + math.prod(shape) * dtype.itemsize - path.stat().st_size
+        if missing > 0:
+            raise EOFError(f"it ends {missing} bytes before its pixels do")
+
+    def _box(self, box: Any) -> NDArray[Any]:
         out = np.empty([part.stop - part.start for part in box], self.dtype)
         if out.size == 0:
             return out

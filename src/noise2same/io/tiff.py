@@ -8,7 +8,7 @@ import os
 import re
 import tempfile
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import replace
 from functools import partial
@@ -24,18 +24,33 @@ from numpy.typing import NDArray
 
 from noise2same.errors import InputError
 from noise2same.files import reserve
-from noise2same.io import ome, units
-from noise2same.io.image import Decoded, Image, Part, Pieces
+from noise2same.io import exif, ome, units
+from noise2same.io.image import LAZY_BYTES, Decoded, Image, Part, Pieces, Sliceable
 from noise2same.io.raw import Raw
 
 suffixes = (".tif", ".tiff")
 default_output = ""
 
-LAZY_BYTES = 2**30  # larger files are read piece by piece
 BIG_BYTES = 2**32 - 2**25  # larger files need BigTIFF, which ImageJ does not read
 LOSSLESS = {5: "lzw", 8: "zlib", 32946: "zlib", 50000: "zstd", 34925: "lzma", 32773: "packbits"}
 MAX_TAGS = 4096  # of a page; more are a sign of damage, on which tifffile ends too
-IMAGEJ_KEYS = ("mode", "loop", "Info", "Labels", "Ranges", "LUTs")
+# what ImageJ says of the layout of its pixels, which is written anew; all else it says is kept
+IMAGEJ_LAYOUT = (
+    "ImageJ",
+    "images",
+    "channels",
+    "slices",
+    "frames",
+    "hyperstack",
+    "unit",
+    "spacing",
+    "finterval",
+    "axes",
+)
+CALIBRATION = ("cf", "c0", "c1", "vunit")  # of values, which tifffile writes itself for int16
+# tags of the first page that are kept beside those of EXIF: document, page, computer, XMP and IPTC
+TEXT_OR_BYTES = (tifffile.DATATYPE.BYTE, tifffile.DATATYPE.ASCII, tifffile.DATATYPE.UNDEFINED)
+KEPT_TAGS = (269, 285, 316, 700, 33723, *exif.KEPT)
 IMAGEJ_UNITS = {"micrometer": "um", "inch": "inch", "angstrom": "angstrom"}
 OME_DTYPES = ("int8", "int16", "int32", "uint8", "uint16", "uint32", "float32", "float64")
 # what tifffile only logs, and then goes on with fewer pages or with zeros
@@ -46,44 +61,63 @@ _DAMAGE = re.compile(
 _LOG_LOCK = Lock()
 
 
-def read(path: Path) -> Image:
-    _check_pages(path)
-    with _messages() as messages, tifffile.TiffFile(path) as tif:
-        _check_named_files(path, tif)
-        if not tif.series:
-            raise InputError(f"{path} is truncated or corrupt: it has no complete image; copy or export it again.")
-        series = tif.series[0]
+def read(path: Path, number: int = 0) -> Image:
+    with _opened(path) as tif:
+        images = _images(tif)
+        series = images[number]
         page = series.keyframe
         offset = _check_complete(path, tif, series)
         if page.photometric == tifffile.PHOTOMETRIC.PALETTE and not (tif.is_imagej or tif.is_ome):
             raise InputError(f"{path} has a palette, so its pixels are not intensities; convert it to grey or RGB.")
-        axes, found, own = _metadata(tif, series)
-        details, others = _details(tif, page), len(tif.series) - 1
-        details |= {"stored_axes": axes, "planar": series.axes.endswith("SYX")}
-    _check_messages(path, messages)
+        axes, found, own = _metadata(tif, series, number)
+        details = _details(tif, page) | {"exif": b"" if tif.is_ome or tif.is_imagej else exif.of_tiff(path)}
+        details |= {"stored_axes": axes, "planar": series.axes.endswith("SYX"), "number": number}
     whole = _pixels(path, tif, series, offset)
     data: Decoded | Pieces | Part = whole
     rgba = page.photometric == tifffile.PHOTOMETRIC.RGB and page.extrasamples and axes.endswith("YXC")
     if rgba and whole.shape[-1] == 4:
         details["alpha"], data = Part(whole, 3), Part(whole, slice(0, 3))
     sizes, unit = own or units.combine(found)
-    return Image(data, axes, sizes, unit, path, details, others)
+    return Image(data, axes, sizes, unit, path, details, len(images) - 1)
+
+
+def count(path: Path) -> int:
+    with _opened(path) as tif:
+        return len(_images(tif))
+
+
+@contextmanager
+def _opened(path: Path) -> Iterator[tifffile.TiffFile]:
+    """A file whose pages can be looked at; InputError if it is damaged, also at the end for what is found later."""
+    _check_pages(path)
+    with _messages() as messages, tifffile.TiffFile(path) as tif:
+        _check_named_files(path, tif)
+        if not tif.series:
+            raise InputError(f"{path} is truncated or corrupt: it has no complete image; copy or export it again.")
+        yield tif
+    _check_messages(path, messages)
+
+
+def _images(tif: tifffile.TiffFile) -> list[tifffile.TiffPageSeries]:
+    """The series of a file without previews, which are marked as reduced images."""
+    return [series for series in tif.series if not series.keyframe.is_reduced] or list(tif.series)
 
 
 def _pixels(
     path: Path, tif: tifffile.TiffFile, series: tifffile.TiffPageSeries, offset: int | None
 ) -> Decoded | Pieces:
     """The pixels of a series, which follow each other from `offset` on if that is known."""
+    index = tif.series.index(series)
     if series.size * series.dtype.itemsize <= LAZY_BYTES:
-        return Decoded(path, series.shape, series.dtype, _decode)
+        return Decoded(path, series.shape, series.dtype, partial(_decode, index=index))
     if offset is None:
-        return Pieces(_zarr(path), path)
+        return Pieces(_zarr(path, index), path)
     return Pieces(Raw(path, offset, series.shape, series.dtype.newbyteorder(tif.byteorder)), path)
 
 
-def _decode(path: Path) -> NDArray[Any]:
+def _decode(path: Path, index: int) -> NDArray[Any]:
     with _messages() as messages:
-        data = tifffile.imread(path, series=0)
+        data = tifffile.imread(path, series=index)
     _check_messages(path, messages)
     return data
 
@@ -171,14 +205,14 @@ def _truncated(path: str | Path) -> InputError:
     return InputError(f"{path} is truncated: it ends before its pixels do; copy or export it again.")
 
 
-def _zarr(path: Path) -> Any:
+def _zarr(path: Path, index: int) -> Any:
     import zarr
 
-    return zarr.open_array(tifffile.imread(path, aszarr=True, series=0, level=0), mode="r")
+    return zarr.open_array(tifffile.imread(path, aszarr=True, series=index, level=0), mode="r")
 
 
 def _metadata(
-    tif: tifffile.TiffFile, series: tifffile.TiffPageSeries
+    tif: tifffile.TiffFile, series: tifffile.TiffPageSeries, number: int
 ) -> tuple[str, dict[str, tuple[float, str]], tuple[dict[str, float], str] | None]:
     """Axes ('' if unknown), sizes with their units as the file has them, and the same from a file of our own."""
     # S is tifffile's letter for the samples of a colour pixel; with C beside it, it is not clear which is which
@@ -186,8 +220,10 @@ def _metadata(
     if not set(axes) <= set("TCZYX"):
         axes = ""
     if tif.is_ome and series.kind == "ome":
-        return axes, _ome_sizes(tif.ome_metadata or ""), None
-    own = (tif.shaped_metadata or [{}])[0].get("noise2same") if series.kind == "shaped" else None
+        return axes, _ome_sizes(tif.ome_metadata or "", number), None
+    shaped = [one for one in tif.series if one.kind == "shaped"]
+    told = (tif.shaped_metadata or ())[shaped.index(series)] if series in shaped else {}
+    own = told.get("noise2same")
     if own and len(own["axes"]) == series.ndim:
         return own["axes"], {}, (own["pixel_size"], own["unit"])
     found = _resolution(series.keyframe)
@@ -212,8 +248,9 @@ def _resolution(page: tifffile.TiffPage) -> dict[str, tuple[float, str]]:
     return {letter: (float(f"{size:.8g}"), unit) for letter, size in sizes.items()} if len(sizes) == 2 else {}
 
 
-def _ome_sizes(xml: str) -> dict[str, tuple[float, str]]:
-    pixels = next(node for node in ElementTree.fromstring(xml).iter() if node.tag.split("}")[-1] == "Pixels")
+def _ome_sizes(xml: str, number: int) -> dict[str, tuple[float, str]]:
+    nodes = [node for node in ElementTree.fromstring(xml).iter() if node.tag.split("}")[-1] == "Pixels"]
+    pixels = nodes[min(number, len(nodes) - 1)]
     found = {}
     for letter in "ZYX":
         if f"PhysicalSize{letter}" in pixels.attrib:
@@ -234,9 +271,25 @@ def _details(tif: tifffile.TiffFile, page: tifffile.TiffPage) -> dict[str, Any]:
         "predictor": int(page.predictor) > 1,
         "photometric": int(page.photometric),
         "colormap": page.colormap,
-        "imagej": {key: imagej[key] for key in IMAGEJ_KEYS if key in imagej},
+        "icc": page.iccprofile,
+        "imagej": {key: value for key, value in imagej.items() if key not in IMAGEJ_LAYOUT},
+        "tags": [kept for kept in map(_kept_tag, page.tags.values()) if kept is not None],
+        "software": "" if page.software.startswith("tifffile") else page.software,
+        "description": "" if page.is_ome or page.is_imagej else _description(page),
         "ome_xml": tif.ome_metadata,
     }
+
+
+def _description(page: tifffile.TiffPage) -> str:
+    """What people wrote: tifffile's own description is the second, if they did."""
+    return "" if page.is_shaped and not page.description1 else page.description
+
+
+def _kept_tag(tag: tifffile.TiffTag) -> tuple[int, int, int, Any, bool] | None:
+    """A tag as tifffile writes it again; None if it is not kept, or has not the kind of value that it should have."""
+    value = tag.value.encode() if isinstance(tag.value, str) else tag.value
+    plain = isinstance(value, int) or (isinstance(value, bytes) and tag.dtype in TEXT_OR_BYTES)
+    return (tag.code, int(tag.dtype), tag.count, value, True) if tag.code in KEPT_TAGS and plain else None
 
 
 def check(path: Path, like: Image | None, dtype: np.dtype[Any]) -> None:
@@ -250,7 +303,8 @@ def create(path: Path, like: Image, dtype: np.dtype[Any]) -> Iterator[np.ndarray
     colour = like.axes.endswith("YXC") and like.shape[-1] == 3
     keeps_alpha = colour and alpha is not None and alpha.dtype == dtype and alpha.shape == like.shape[:-1]
     shape = (*like.shape[:-1], 4) if keeps_alpha else like.shape
-    options = _options(path, like, shape, dtype)
+    options = _options(_flavour(path, like, dtype), like, shape, dtype)
+    _carry_ome([like], [shape], [dtype], [options])
     compressed = "compression" in options
     out: Any
     if compressed:
@@ -267,6 +321,39 @@ def create(path: Path, like: Image, dtype: np.dtype[Any]) -> Iterator[np.ndarray
         tifffile.imwrite(path, out, **options)
     else:
         out.flush()
+    if like.details.get("exif") and not options.get("bigtiff"):  # no photograph is that large
+        exif.append(path, like.details["exif"])
+
+
+def join(path: Path, parts: Sequence[Path], likes: Sequence[Image]) -> None:
+    """OME-TIFF with several images where it can hold all of them, else plain TIFF."""
+    wholes = [_whole(part) for part in parts]
+    likes = [_as_stored(like) for like in likes]
+    pairs = list(zip(likes, wholes, strict=True))
+    flavours = {_flavour(path, like, whole.dtype, several=True) for like, whole in pairs}
+    flavour = "ome" if flavours == {"ome"} else "plain"
+    options = [_options(flavour, like, whole.shape, whole.dtype) for like, whole in pairs]
+    _carry_ome(likes, [whole.shape for whole in wholes], [whole.dtype for whole in wholes], options)
+    size = sum(math.prod(whole.shape) * whole.dtype.itemsize for whole in wholes)
+    with tifffile.TiffWriter(path, bigtiff=size >= BIG_BYTES, ome=options[0].pop("ome")) as file:
+        for whole, told in zip(wholes, options, strict=True):
+            for key in ("ome", "bigtiff"):  # of the file
+                told.pop(key, None)
+            told["extratags"] = [tag for tag in told["extratags"] if tag[0] not in exif.POINTERS.values()]
+            file.write(_pages(whole, told), shape=whole.shape, dtype=whole.dtype, **told)
+
+
+def _whole(path: Path) -> Decoded | Pieces:
+    """All samples of the pixels of a file that has one image."""
+    with _opened(path) as tif:
+        return _pixels(path, tif, tif.series[0], tif.series[0].dataoffset)
+
+
+def _pages(whole: Sliceable, options: dict[str, Any]) -> Iterator[NDArray[Any]]:
+    """What tifffile writes one after the other."""
+    last = 3 if "planarconfig" in options else 2
+    for place in np.ndindex(whole.shape[:-last]):
+        yield whole[place]
 
 
 def _as_stored(like: Image) -> Image:
@@ -287,10 +374,10 @@ def _collect(path: Path, shape: tuple[int, ...], dtype: np.dtype[Any]) -> np.nda
         return out
 
 
-def _flavour(path: Path, like: Image, dtype: np.dtype[Any]) -> str:
+def _flavour(path: Path, like: Image, dtype: np.dtype[Any], *, several: bool = False) -> str:
     """ImageJ stays ImageJ where it can hold the data, else OME where that can, else plain TIFF, which holds all."""
     wanted = like.details.get("flavour", "ome" if like.unit else "plain")
-    if ".ome." in path.name:
+    if ".ome." in path.name or (several and wanted == "imagej"):
         wanted = "ome"
     colour = like.axes.endswith("YXC")
     axes = like.axes[:-1] if colour else like.axes
@@ -305,9 +392,9 @@ def _flavour(path: Path, like: Image, dtype: np.dtype[Any]) -> str:
     return "ome" if dtype.name in OME_DTYPES and not (colour and "C" in axes) else "plain"
 
 
-def _options(path: Path, like: Image, shape: tuple[int, ...], dtype: np.dtype[Any]) -> dict[str, Any]:
+def _options(flavour: str, like: Image, shape: tuple[int, ...], dtype: np.dtype[Any]) -> dict[str, Any]:
+    """How tifffile is to write an image."""
     details, sizes = like.details, like.pixel_size
-    flavour = _flavour(path, like, dtype)
     colour = like.axes.endswith("YXC")
     # tifffile's letters: I for our samples, S for the samples of a colour pixel
     axes = like.axes.replace("S", "I")
@@ -320,50 +407,85 @@ def _options(path: Path, like: Image, shape: tuple[int, ...], dtype: np.dtype[An
     if details.get("compression"):
         predictor = details.get("predictor", False) and (dtype.kind == "f" or dtype.itemsize < 8)
         options |= {"compression": details["compression"], "predictor": predictor}
+    options["extratags"] = list(details.get("tags") or [])
+    made_by = "; ".join(filter(None, (details.get("software"), like.note)))
+    if made_by:
+        options["software"] = made_by.encode()
     if flavour == "imagej":
         _imagej_options(options, like, dtype)
     elif flavour == "ome":
-        _ome_options(options, like, shape, dtype)
+        _ome_options(options, like)
     else:
         if like.details.get("ome_xml"):
             _warn_of_loss(like, f"it has no place for axes {like.axes} of shape {like.shape} and type {dtype}")
         options["ome"] = False
+        if details.get("description"):
+            options["description"] = details["description"].encode()
         options["metadata"]["noise2same"] = {"axes": like.axes, "pixel_size": sizes, "unit": like.unit}
         unit = "inch" if like.unit == "inch" else "centimeter"
         size = [units.convert(sizes[letter], like.unit, unit) for letter in "XY" if letter in sizes]
         if len(size) == 2 and all(size):
             options |= {"resolution": tuple(1 / value for value in size if value), "resolutionunit": unit.upper()}
-    if flavour != "imagej" and int(np.prod(shape)) * dtype.itemsize + len(options.get("description", b"")) >= BIG_BYTES:
-        options["bigtiff"] = True
+        if details.get("exif"):
+            own = {tag[0] for tag in options["extratags"]}
+            options["extratags"] += [tag for tag in exif.tags(details["exif"]) if tag[0] not in own]
+    if details.get("icc") and flavour != "imagej":
+        options["iccprofile"] = details["icc"]
+    if flavour != "imagej":
+        described = len(details.get("ome_xml") or "")
+        options["bigtiff"] = math.prod(shape) * dtype.itemsize + described >= BIG_BYTES
     return options
 
 
-def _ome_options(options: dict[str, Any], like: Image, shape: tuple[int, ...], dtype: np.dtype[Any]) -> None:
-    """What the file of the input said, if it was OME-TIFF too; else what is known of the image."""
-    axes, alpha = options["metadata"]["axes"], like.details.get("alpha")
+def _ome_options(options: dict[str, Any], like: Image) -> None:
+    """What is known of the image."""
+    axes, sizes = options["metadata"]["axes"], like.pixel_size
     if like.details.get("planar") and axes.endswith("CYX"):  # colour in planes stays that
         axes = axes[:-3] + "SYX"
         kind = "rgb" if like.details["photometric"] == tifffile.PHOTOMETRIC.RGB else "minisblack"
         options |= {"photometric": kind, "planarconfig": "separate", "metadata": {"axes": axes}}
-    if like.details.get("ome_xml"):
-        values = int(np.prod(like.shape)) + (0 if alpha is None else math.prod(alpha.shape))
-        try:
-            description, left_out = ome.carry(like.details["ome_xml"], values, axes, shape, dtype)
-        except ValueError as error:
-            _warn_of_loss(like, str(error))
-        else:
-            if left_out:
-                _warn_of_loss(like, f"it was read with other axes ({like.axes})", f"of each {' and '.join(left_out)}")
-            options |= {"ome": False, "metadata": None, "description": description}
-            return
     options["ome"] = True
-    sizes = like.pixel_size
     for letter in "ZYX":
         if letter in sizes:
             options["metadata"][f"PhysicalSize{letter}"] = sizes[letter]
             options["metadata"][f"PhysicalSize{letter}Unit"] = units.symbol(like.unit) or "pixel"
     if "T" in sizes:
         options["metadata"] |= {"TimeIncrement": sizes["T"], "TimeIncrementUnit": "s"}
+    if like.note:
+        options["metadata"]["CommentAnnotation"] = {"Namespace": ome.OURS, "Value": like.note}
+
+
+def _carry_ome(
+    likes: Sequence[Image],
+    shapes: Sequence[tuple[int, ...]],
+    dtypes: Sequence[np.dtype[Any]],
+    options: Sequence[dict[str, Any]],
+) -> None:
+    """Put what the file of the input said, if it was OME-TIFF too, in place of what is known of the images."""
+    xml = likes[0].details.get("ome_xml")
+    if not options[0]["ome"] or not xml or any(like.details.get("ome_xml") != xml for like in likes):
+        return
+    written = [
+        ome.Written(_values(like), told["metadata"]["axes"], shape, dtype, like.details.get("number", 0))
+        for like, told, shape, dtype in zip(likes, options, shapes, dtypes, strict=True)
+    ]
+    try:
+        description, left_out = ome.carry(xml, written, likes[0].note)
+    except ValueError as error:
+        _warn_of_loss(likes[0], str(error))
+        return
+    if left_out:
+        axes = likes[0].axes
+        _warn_of_loss(likes[0], f"it was read with other axes ({axes})", f"of each {' and '.join(left_out)}")
+    for told in options:
+        told |= {"ome": False, "metadata": None}
+    options[0]["description"] = description
+
+
+def _values(like: Image) -> int:
+    """How many values its file has, with those of an alpha channel."""
+    alpha = like.details.get("alpha")
+    return math.prod(like.shape) + (0 if alpha is None else math.prod(alpha.shape))
 
 
 def _warn_of_loss(like: Image, reason: str, what: str = "beyond axes and pixel size") -> None:
@@ -372,8 +494,12 @@ def _warn_of_loss(like: Image, reason: str, what: str = "beyond axes and pixel s
 
 def _imagej_options(options: dict[str, Any], like: Image, dtype: np.dtype[Any]) -> None:
     sizes = like.pixel_size
-    options["imagej"] = True
-    options["metadata"] |= like.details.get("imagej", {})
+    options |= {"imagej": True, "ome": False}
+    kept = like.details.get("imagej", {})
+    kept = {key: value for key, value in kept.items() if key not in CALIBRATION or dtype == like.dtype != np.int16}
+    options["metadata"] |= kept
+    if like.note:
+        options["metadata"]["Info"] = f"{kept.get('Info', '')}\nnoise2same = {like.note}\n".lstrip("\n")
     if {"Y", "X"} <= sizes.keys():
         options["resolution"] = (1 / sizes["X"], 1 / sizes["Y"])
     if like.unit:

@@ -21,6 +21,7 @@ SECONDS |= {"h": 3600.0, "hour": 3600.0, "µs": 1e-6, "microsecond": 1e-6}
 # both Unicode signs for micro, and ImageJ's escaped one
 _ALIASES = {"um": "micrometer", "µm": "micrometer", "μm": "micrometer", "\\u00b5m": "micrometer"}
 _ALIASES |= {"micron": "micrometer", "microns": "micrometer", "pixel": "", "pixels": "", "none": ""}
+_ALIASES |= {full: full for full in LENGTHS}
 _ALIASES |= {symbol: name for name, (symbol, _) in LENGTHS.items()}
 
 

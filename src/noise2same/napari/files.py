@@ -28,8 +28,8 @@ def get_reader(path: str | list[str]) -> Callable[[Any], list[Any]] | None:
 
 
 def read(path: str | list[str]) -> list[LayerData]:
-    """Each file as an image layer with the axes, pixel size and unit that it states."""
-    return [_layer(io.read(one)) for one in (path if isinstance(path, list) else [path])]
+    """Each image of a file as a layer with the axes, pixel size and unit that it states."""
+    return [_layer(image) for image in io.open_images(path if isinstance(path, list) else [path])]
 
 
 def _layer(image: io.Image) -> LayerData:

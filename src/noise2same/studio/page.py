@@ -320,7 +320,7 @@ def _running(session: Session, effort: str, options: dict[str, Any], place: Plac
 
 
 def _names(session: Session) -> list[str]:
-    return [image.path.name if image.path else "image" for image in session.images]
+    return [image.label if image.path else "image" for image in session.images]
 
 
 def _place(session: Session, file: Any, frame: float, depth: float) -> Place:

@@ -101,8 +101,7 @@ class Session:
         """
         self.files, self.home = list(files), home
         self.images, self.results = [], []
-        found = io.find([str(file) for file in files])
-        self.images = [io.read(path, axes, fallback=self._model_axes()) for path in found]
+        self.images = io.open_images([str(file) for file in files], axes, fallback=self._model_axes())
         (self.model or Denoiser()).adopt(self.images, resume=True)  # which says what does not fit
 
     def _model_axes(self) -> str | None:
@@ -166,7 +165,7 @@ class Session:
         """What the first file would show if its axes were these, by axes; those that do not fit are left out."""
         shown = {}
         for axes in choices:
-            image = io.read(io.find([str(self.files[0])])[0], axes)
+            image = io.open_images(str(self.files[0]), axes)[0]
             if ax.channels(axes, image.shape) <= MANY_CHANNELS:
                 shown[axes] = plane_of(image.data, axes)
         return shown
