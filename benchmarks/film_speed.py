@@ -1,0 +1,102 @@
+"""How fast films are denoised, against frame by frame, and how much memory a film of 20 GB takes."""
+
+from __future__ import annotations
+
+import argparse
+import resource
+import tempfile
+import time
+from concurrent.futures import ProcessPoolExecutor
+from contextlib import suppress
+from pathlib import Path
+from statistics import median
+from typing import Any
+
+import numpy as np
+import record
+import zarr
+from film_cases import still
+from timing import seconds
+
+import noise2same as n2s
+from noise2same.errors import Cancelled
+
+SIDE, FRAMES, LONG = 512, 200, 40_000
+"""Side in pixels of all films, frames of the one that is denoised again and again, and of the one of 20 GB."""
+CHUNK = 64, 128, 128
+REPEATS = 3
+
+
+def ready(film: np.ndarray, frames: int | str) -> n2s.Denoiser:
+    """The pretrained network for films that looks at so many frames, or for pictures if at none."""
+    return n2s.Denoiser(n2s.Config(minutes=0, time=frames, blend=False)).use_pretrained(film, "TYX")
+
+
+def speed() -> list[dict[str, Any]]:
+    """Frames a second of both, one after the other in each repeat."""
+    film = np.tile(still(21, (FRAMES, SIDE // 4, SIDE // 4)).noisy, (1, 4, 4))
+    ways = {"frame by frame, 32 features": 0, "film": "auto"}
+    models = {name: ready(film, frames) for name, frames in ways.items()}
+    times: dict[str, list[float]] = {name: [] for name in models}
+    for _ in range(REPEATS):
+        for name, model in models.items():
+            times[name].append(seconds(lambda model=model: model.denoise(film, "TYX", tta=False)))
+    first = median(next(iter(times.values())))
+    return [
+        {
+            "what": name,
+            "frames/s of 512²": round(FRAMES / median(took), 1),
+            "time / frame by frame": round(median(took) / first, 2),
+            "seconds": {name: took},
+        }
+        for name, took in times.items()
+    ]
+
+
+def long_film(path: Path, frames: int) -> Path:
+    """Write a film of uint16 to disk, which repeats one of 64 frames with other brightness."""
+    part = still(21, (CHUNK[0], SIDE // 4, SIDE // 4)).noisy
+    pixels = np.tile(part, (1, 4, 4)).clip(0).round().astype(np.uint16)
+    store = zarr.create_array(str(path), shape=(frames, SIDE, SIDE), chunks=CHUNK, dtype="uint16")
+    store.attrs["axes"] = "TYX"
+    for start in range(0, frames, CHUNK[0]):
+        store[start : start + CHUNK[0]] = pixels[: frames - start] + np.uint16(start // CHUNK[0] % 7)
+    return path
+
+
+def peak(task: tuple[str, float]) -> dict[str, Any]:
+    """Peak memory of denoising a film on disk for so many minutes at most, in a process of its own."""
+    path, minutes = task
+    shape = zarr.open_array(path, mode="r").shape
+    model = n2s.Denoiser(n2s.Config(minutes=0)).use_pretrained(path, "TYX")
+    start, share = time.monotonic(), 0.0
+
+    def on_block(done: int, total: int) -> bool:
+        nonlocal share
+        share = done / total
+        return time.monotonic() > start + 60 * minutes
+
+    with suppress(Cancelled):
+        model.denoise(path, "TYX", output=str(Path(path).with_suffix(".clean.zarr")), tta=False, on_block=on_block)
+    took = time.monotonic() - start
+    return {
+        "film": f"{np.prod(shape) * 2 / 1e9:.1f} GB, {shape[0]} frames of {shape[1]}²",
+        "looked at": model.frames,
+        "done": f"{share:.0%}",
+        "frames/s": round(share * shape[0] / took, 1),
+        "peak memory (GB)": round(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1e6, 2),
+    }
+
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--minutes", type=float, default=4.0, help="for each film on disk")
+    given = parser.parse_args()
+    record.write("film_speed", speed(), "# Speed on films\n\nWithout training; the network's own time, both cores.")
+    with tempfile.TemporaryDirectory() as folder, ProcessPoolExecutor(1, max_tasks_per_child=1) as pool:
+        rows = []
+        for frames in (LONG // 20, LONG):
+            film = long_film(Path(folder) / f"{frames}.zarr", frames)
+            rows.append(pool.submit(peak, (str(film), given.minutes)).result())
+            print(rows[-1], flush=True)
+    record.write("film_memory", rows, "# Memory for films on disk\n\nOf one process with two threads.")
