@@ -812,9 +812,11 @@ class Denoiser:
         """Raise InputError if an image has other channels or dimensions than those trained on."""
         channels = ax.channels(image.axes, image.shape)
         if channels != self.channels:
+            numbered = image.path is not None and io.series.number_of(image.path) is not None
+            choose = ", or choose some of the file's images with --series" * numbered
             raise InputError(
                 f"{image.name} has {channels} channel(s) but {other} {self.channels}; "
-                "use images with the same channels, or the axes that make them so."
+                f"use images with the same channels, or the axes that make them so{choose}."
             )
         here, there = len(ax.spatial(image.axes)), len(ax.spatial(self.axes))
         if here != there:

@@ -481,6 +481,8 @@ def _join(
     if not all(item in results for item in items) or all(results[item].denoised == whole for item in items):
         return
     failed = [item.name for item in items if results[item].error]
+    if len(failed) == len(items):
+        return
     if failed:
         told = f"{whole} is not written, as {' and '.join(failed)} failed; with --series, leave out what cannot be read"
         listener.say(f"{told}, and with --resume, nothing is done twice.")
