@@ -120,6 +120,12 @@ def test_the_list_of_skipped_images_is_short(tmp_path: Path) -> None:
     assert len(text) < 900
 
 
+def test_films_beside_images_are_previews(tmp_path: Path) -> None:
+    assert "skipped a.gif, b.mp4 beside other images; name films" in skipped(tmp_path, "a.gif", "b.mp4")
+    (tmp_path / "image.png").unlink()
+    assert [path.name for path in io.find([tmp_path])] == ["a.gif", "b.mp4"]
+
+
 def test_what_is_no_image_is_not_named(tmp_path: Path) -> None:
     (tmp_path / "folder.zvi").mkdir()
     names = ("Thumbs.db", ".DS_Store", "._a.zvi", ".a.zvi.part", "a.txt", "a.csv", "a.json", "a.xml", "a.html", "a.pdf")

@@ -58,6 +58,11 @@ def _images(where: Path, items: Iterable[Path], nothing: str, *, known: bool = F
     step = step or f"supported are {', '.join(formats.suffixes())}"
     if not images:
         raise InputError(f"{nothing} that can be read: there are {what}; {step}." if what else f"{nothing}; {step}.")
+    films = [item for item in images if formats.BUILT_IN.get(formats.suffix_of(item).lower()) in ("animation", "video")]
+    if not known and 0 < len(films) < len(images):  # previews, as programs leave them beside their images
+        names = some([film.name for film in films])
+        warnings.warn(f"{where}: skipped {names} beside other images; name films to denoise them.", stacklevel=2)
+        images = [item for item in images if item not in films]
     if unread:
         warnings.warn(f"{where}: skipped {what}, which cannot be read; {step}.", stacklevel=2)
     return images
