@@ -11,7 +11,7 @@ import zarr
 from skimage import data
 
 import noise2same as n2s
-from noise2same.data.film import Frames, lost_frames
+from noise2same.data.film import Frames, along_time, lost_frames
 from noise2same.io import wrap
 from noise2same.noise.synthetic import gaussian
 from noise2same.quality.metrics import psnr
@@ -127,7 +127,7 @@ def test_lost_frames_are_found():
 
 
 def test_lost_frames_read_as_nan_whatever_is_asked_for():
-    film = Frames(spoiled(STILL), 0, [3, 8, 9])
+    film = Frames(spoiled(STILL), 0, [3, 8, 9], None)
     assert np.isnan(film[2:5][1]).all() and np.isfinite(film[2:5][0]).all()
     assert np.isfinite(film[0:2]).all() and film[:, 5].shape == (16, 128)
     assert np.isnan(film[...][3]).all()
@@ -143,6 +143,31 @@ def test_lost_frames_pass_through_and_spoil_no_others(budget):
     there = np.setdiff1d(np.arange(16), [3, 8, 9])
     errors = [quality(STILL[t], result[t].astype(np.float32)) for t in there]
     assert min(errors) > np.median(errors) - 1.5
+
+
+# Flicker and bleaching
+
+
+@pytest.mark.parametrize("axes", ["TYX", "TCYX"])
+def test_flicker_is_taken_out_and_comes_back(axes):
+    level = 1 + 0.05 * np.random.default_rng(1).standard_normal(16)
+    film = (STILL * level[:, None, None]).astype(np.float32)
+    x = noisy(film)
+    x, film = (x, film) if axes == "TYX" else (np.stack([x, 0.5 * x], 1), np.stack([film, 0.5 * film], 1))
+    seen = along_time(wrap(x, axes)).data
+    assert isinstance(seen, Frames)
+    assert np.ptp(seen[...].mean((-2, -1)), axis=0).max() < 0.5 * np.ptp(x.mean((-2, -1)), axis=0).max()
+    result = n2s.denoise(x, axes, minutes=0, strength=0.9)
+    before, after = (one.mean((-2, -1)) for one in (film, result))
+    np.testing.assert_allclose(after, before, atol=2)
+    steady = n2s.denoise(x, axes, minutes=0, time=0)
+    assert quality(film, result) > quality(film, steady) + 1
+
+
+def test_a_flash_in_one_place_is_no_flicker():
+    film = noisy(STILL)
+    film[8, 40:60, 40:60] += 120
+    assert along_time(wrap(film, "TYX")).data is film
 
 
 # From the command line

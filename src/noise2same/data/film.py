@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import Any, overload
@@ -11,11 +12,16 @@ from numpy.typing import NDArray
 
 from noise2same.data import axes as ax
 from noise2same.io import Image, Sliceable
+from noise2same.io.raw import expanded
 
 CROPS, SIDE, FRAMES = 4, 64, 256
 """Crops of a film that are measured, their side in pixels, and their frames at most."""
-LOOKED_AT = 64
-"""Frames, and side of their middle in pixels, that are read at once to find lost frames."""
+LOOK, AT_ONCE = 32, 64
+"""Side in pixels of the four crops of each frame, and frames, that are read at once to find lost frames and levels."""
+SQUARE = 8
+"""Side in pixels of the means by which levels of frames are compared."""
+FLICKER = 4.0
+"""Standard errors of a frame's level that levels have to spread by, to be taken for more than chance."""
 BOX = (512, 64, 64)
 """Largest box of a film that is trained on, along T, Y, X: long, so that frames have others around them."""
 
@@ -33,8 +39,10 @@ def along_time(image: Image) -> Image:
     axes = image.axes.replace("Z", "S").replace("T", "Z")
     if "T" not in image.axes:
         return replace(image, data=np.asarray(image.data)[None], axes=f"Z{axes}")
-    lost = lost_frames(image)
-    return replace(image, data=Frames(image.data, image.axes.index("T"), lost) if lost else image.data, axes=axes)
+    lost, levels = _scan(image)
+    if not lost and levels is None:
+        return replace(image, axes=axes)
+    return replace(image, data=Frames(image.data, image.axes.index("T"), lost, levels), axes=axes)
 
 
 @overload
@@ -49,7 +57,10 @@ def along_times(images: list[Image] | None) -> list[Image] | None:
 
 
 class Frames:
-    """A film whose lost frames are NaN, so that they are filled from the frames around and not trained on.
+    """A film as networks see it: lost frames are NaN, and all have the same level.
+
+    So lost frames are filled from the frames around and not trained on, and frames can be compared although a lamp
+    flickers or a dye bleaches. What is done to the result brings both back.
 
     Parameters
     ----------
@@ -59,18 +70,21 @@ class Frames:
         Which of its axes is time.
     lost : sequence of int
         Which frames are lost.
+    levels : ndarray, optional
+        What each frame is brighter than others, of the shape of the film but 1 along Y and X.
     """
 
-    def __init__(self, film: Sliceable, axis: int, lost: Sequence[int]) -> None:
-        self.film, self.axis, self.lost = film, axis, tuple(lost)
+    def __init__(self, film: Sliceable, axis: int, lost: Sequence[int], levels: NDArray[np.float32] | None) -> None:
+        self.film, self.axis, self.lost, self.levels = film, axis, tuple(lost), levels
         self.shape, self.ndim = film.shape, film.ndim
         self.dtype: np.dtype[Any] = np.result_type(np.float32, film.dtype)
 
     def __getitem__(self, key: Any) -> NDArray[Any]:
-        keys = key if isinstance(key, tuple) else (key,)
-        pixels = np.asarray(self.film[key])
-        cut = keys[self.axis] if len(keys) > self.axis else slice(None)
-        frames = np.arange(self.shape[self.axis])[cut]
+        keys = expanded(key, self.ndim)
+        pixels = np.asarray(self.film[tuple(keys)])
+        if self.levels is not None:
+            pixels = pixels.astype(self.dtype) - np.broadcast_to(self.levels, self.shape)[tuple(keys)]
+        frames = np.arange(self.shape[self.axis])[keys[self.axis]]
         gone = np.flatnonzero(np.isin(frames, self.lost))
         if gone.size:
             pixels = pixels.astype(self.dtype)
@@ -83,27 +97,79 @@ def lost_frames(image: Image) -> list[int]:
 
     A film that shows nothing at all has lost none.
     """
-    if not is_film(image):
-        return []
-    length = image.shape[image.axes.index("T")]
-    lost = []
-    for start in range(0, length, LOOKED_AT):
-        some = _frames(image, slice(start, start + LOOKED_AT), middle=True)
-        suspects = [start + at for at, frame in enumerate(some) if _is_plain(frame)]
-        lost += [at for at in suspects if _is_plain(next(iter(_frames(image, slice(at, at + 1)))))]
-    return lost if len(lost) < length else []
+    return _scan(image)[0] if is_film(image) else []
 
 
-def _frames(image: Image, frames: slice, *, middle: bool = False) -> Iterator[NDArray[Any]]:
-    """Some frames of a film, or the middle of each."""
-    cuts = [slice(None)] * len(image.shape)
-    cuts[image.axes.index("T")] = frames
-    if middle:
-        for letter in "YX":
-            axis = image.axes.index(letter)
-            start = max(0, image.shape[axis] - LOOKED_AT) // 2
-            cuts[axis] = slice(start, start + LOOKED_AT)
-    yield from np.moveaxis(np.asarray(image.data[tuple(cuts)]), image.axes.index("T"), 0)
+def _scan(image: Image) -> tuple[list[int], NDArray[np.float32] | None]:
+    """The lost frames and the levels of a film."""
+    time = image.axes.index("T")
+    lost, seen = [], []
+    for at, look in enumerate(_looks(image)):
+        seen.append(_coarse(look))
+        if _is_plain(look):
+            cuts = [slice(at, at + 1) if axis == time else slice(None) for axis in range(len(image.shape))]
+            if _is_plain(np.asarray(image.data[tuple(cuts)])):
+                lost.append(at)
+    if len(lost) == len(seen):
+        return [], None
+    coarse = np.stack(seen)
+    coarse[lost] = np.nan
+    return lost, _levels(image, coarse)
+
+
+def _levels(image: Image, coarse: NDArray[np.float64]) -> NDArray[np.float32] | None:
+    """How much brighter each frame is than the mean of all; None where that is no more than chance.
+
+    It is the median over places, so that what happens in a few of them does not count.
+
+    Parameters
+    ----------
+    image : Image
+        The film.
+    coarse : ndarray, (T, ..., places)
+        Brightness of some places in each frame.
+    """
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", RuntimeWarning)  # all of a frame, or a place, may be NaN
+        apart = coarse - np.nanmean(coarse, axis=0)
+        levels = np.nanmedian(apart, axis=-1)
+        spread = 1.4826 * np.nanmedian(np.abs(apart - levels[..., None]), axis=-1)
+        chance = 1.2533 * np.nanmedian(spread) / coarse.shape[-1] ** 0.5  # standard error of a median
+        flickers = bool(np.nanstd(levels) > FLICKER * chance)
+    if not flickers:
+        return None
+    axes = [letter for letter in image.axes if letter not in "TYX"]
+    order = ["T", *axes, "Y", "X"]
+    shape = [1 if letter in "YX" else image.shape[image.axes.index(letter)] for letter in order]
+    full = np.nan_to_num(levels, nan=0.0, posinf=0.0, neginf=0.0).reshape(shape)
+    return full.transpose([order.index(letter) for letter in image.axes]).astype(np.float32)
+
+
+def _looks(image: Image) -> Iterator[NDArray[Any]]:
+    """Some of the pixels of each frame of a film, (..., Y, X): four crops, one beside the other, or a small frame."""
+    time, rows, columns = (image.axes.index(letter) for letter in "TYX")
+    height, width = image.shape[rows], image.shape[columns]
+    corners = [(0, 0)]
+    if min(height, width) > 2 * LOOK:
+        corners = [(y * height // 4 - LOOK // 2, x * width // 4 - LOOK // 2) for y in (1, 3) for x in (1, 3)]
+    for start in range(0, image.shape[time], AT_ONCE):
+        parts = []
+        for top, left in corners:
+            cuts = [slice(None)] * len(image.shape)
+            cuts[time] = slice(start, start + AT_ONCE)
+            if len(corners) > 1:
+                cuts[rows], cuts[columns] = slice(top, top + LOOK), slice(left, left + LOOK)
+            parts.append(np.moveaxis(np.asarray(image.data[tuple(cuts)]), (time, rows, columns), (0, -2, -1)))
+        yield from np.concatenate(parts, axis=-1)
+
+
+def _coarse(look: NDArray[Any]) -> NDArray[np.float64]:
+    """Means over squares of `SQUARE` pixels a side, (..., places)."""
+    side = min(SQUARE, *look.shape[-2:])
+    height, width = (size // side for size in look.shape[-2:])
+    cut = look[..., : height * side, : width * side].astype(np.float64)
+    squares = cut.reshape(*look.shape[:-2], height, side, width, side).mean(axis=(-3, -1))
+    return squares.reshape(*look.shape[:-2], -1)
 
 
 def _is_plain(frame: NDArray[Any]) -> bool:

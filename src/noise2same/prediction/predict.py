@@ -407,12 +407,15 @@ class Window:
         Of the window with what is to be padded, ([Z,] Y, X).
     inside : Region
         Where the region is in the window.
+    levels : array, optional
+        What was subtracted from the frames of the region of a film (`Frames`), (1, C, T, 1, 1).
     """
 
     raw: NDArray[Any]
     filled: NDArray[Any]
     size: tuple[int, ...]
     inside: Region
+    levels: NDArray[Any] | None = None
 
 
 def read_window(source: ax.Sample, grid: Grid, region: Region) -> Window:
@@ -428,7 +431,10 @@ def read_window(source: ax.Sample, grid: Grid, region: Region) -> Window:
         wide = _within(tuple(slice(max(0, w.start - 2 * r), w.stop + 2 * r) for w, r in around), grid.size)
         filled = fill_invalid(source.read(*wide))[0][:, :, *_relative(window, wide)]
     size = tuple(part.stop - part.start for part in padded)
-    return Window(raw, filled, size, _relative(region, padded))
+    levels = None
+    if isinstance(source.array, Frames) and source.array.levels is not None:
+        levels = ax.Sample(source.array.levels, source.axes, source.index).read(region[0])
+    return Window(raw, filled, size, _relative(region, padded), levels)
 
 
 def _within(region: Region, size: Sequence[int]) -> Region:
@@ -485,7 +491,7 @@ def _frames(network: nn.Module, window: Window, finish: Finish) -> slice | None:
 def _in_own_units(y: Tensor, window: Window, normalization: Normalization, finish: Finish) -> NDArray[Any]:
     """The region of a window, of which a network made `y`, at the strength that is asked for."""
     inside = window.inside
-    if normalization.stabilizer is None and finish.strength == 1:
+    if normalization.stabilizer is None and finish.strength == 1 and window.levels is None:
         return normalization.undo(y[:, :, *inside].cpu().numpy(), finish.dtype)
     seen = y[:, :, *(slice(length) for length in window.raw.shape[2:])].cpu().numpy()  # without what was padded
     clean = normalization.undo(seen, np.dtype(np.float64))
@@ -493,7 +499,8 @@ def _in_own_units(y: Tensor, window: Window, normalization: Normalization, finis
         signal = seen * np.reshape(normalization.std, (-1, *(1,) * len(inside)))
         clean = flux.keep_flux(window.filled, clean, signal)
     own = window.filled[:, :, *inside].astype(np.float64)
-    return to_dtype(own + finish.strength * (clean[:, :, *inside] - own), finish.dtype)
+    mixed = own + finish.strength * (clean[:, :, *inside] - own)
+    return to_dtype(mixed if window.levels is None else mixed + window.levels, finish.dtype)
 
 
 def _pass_through(result: NDArray[Any], raw: NDArray[Any], finite: NDArray[np.bool_] | None) -> int:
