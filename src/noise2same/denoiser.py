@@ -114,18 +114,19 @@ class Tuned:
         part : sequence of slice
             Start and stop along each of its axes: one index along S and T, all of C.
         """
-        cuts = dict(zip(image.axes, part, strict=True))
-        sample = ax.Sample(image.data, image.axes, {axis: cuts[axis].start for axis in ax.SAMPLES if axis in cuts})
+        seen, shape = self.denoiser.seen_as(image), tuple(cut.stop - cut.start for cut in part)
+        whole = [slice(0, 1)] * (len(seen.axes) - len(part)) + list(part)
+        cuts = dict(zip(seen.axes, whole, strict=True))
+        sample = ax.Sample(seen.data, seen.axes, {axis: cuts[axis].start for axis in ax.SAMPLES if axis in cuts})
         pixels, _ = predict_block(
             self.denoiser._ready(self.device),
             sample,
-            tuple(cuts[axis] for axis in ax.spatial(image.axes)),
-            normalization=self.denoiser._normalization()
-            or Normalization.measure(read_boxes([image], DIAGNOSED_VALUES)),
+            tuple(cuts[axis] for axis in ax.spatial(seen.axes)),
+            normalization=self.denoiser._normalization() or Normalization.measure(read_boxes([seen], DIAGNOSED_VALUES)),
             blend=self.blend,
             device=self.device,
         )
-        return ax.from_network(pixels, image.axes, tuple(cut.stop - cut.start for cut in part))
+        return ax.from_network(pixels, seen.axes, tuple(cut.stop - cut.start for cut in whole)).reshape(shape)
 
 
 class Denoiser:

@@ -103,6 +103,8 @@ USELESS_TIME = 0.95
 it is denoised alone. Unrelated frames have 0.98 or more, a scene that moves by 2 pixels a frame 0.7."""
 SHARED_NOISE = 0.5
 """Noise by what differs between frames, as a share of that by what differs within them, below which frames share it."""
+SMALLEST_FRAME = 16
+"""Pixels a side that a frame needs to be compared with others: one tile (`networks.motion`)."""
 FILM_FRAMES = 8
 """Frames of a patch of a film."""
 HELD_OUT = 1 / 8
@@ -632,6 +634,8 @@ def choose_time(images: Sequence[Image], config: Config) -> Decision[int]:
         return _because(0, NO_FILM)
     if any({"S", "Z"} <= set(image.axes) for image in images):
         return _because(0, "there are several volumes in time")
+    if any(image.shape[image.axes.index(axis)] < SMALLEST_FRAME for image in images for axis in "YX"):
+        return _because(0, f"frames have fewer than {SMALLEST_FRAME} pixels a side")
     longest = max(image.shape[image.axes.index("T")] for image in images)
     frames = min(film.FRAMES, longest - 1)
     if config.time != "auto":

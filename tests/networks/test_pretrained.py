@@ -88,7 +88,7 @@ def test_a_texture_that_it_does_not_know_is_learned_soon():
 
 def test_they_are_small():
     files = list((Path(noise2same.__file__).parent / "networks" / "weights").iterdir())
-    assert {file.stem for file in files} == {"grey16", "grey32", "colour16", "colour32"}
+    assert {file.stem for file in files} == {"grey16", "grey32", "colour16", "colour32", "film"}
     assert sum(file.stat().st_size for file in files) < 8e6
 
 

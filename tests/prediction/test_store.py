@@ -19,7 +19,7 @@ import tifffile
 import zarr
 from dask_processes import scheduler_with
 
-from noise2same import Denoiser
+from noise2same import Config, Denoiser
 from noise2same.errors import Cancelled, InputError
 
 FRAMES = 24
@@ -135,7 +135,6 @@ def test_what_workers_cannot_share(film: Any, tmp_path: Path, trained: Path) -> 
         model.denoise(source, workers=2)
     with pytest.raises(InputError, match="name of a file"):
         model.denoise(np.zeros((64, 64), np.float32), output=tmp_path / "out.zarr", workers=2)
-    from noise2same import Config
 
     with pytest.raises(InputError, match="nlm takes a whole image"):
         Denoiser(Config(method="nlm")).denoise(source, output=tmp_path / "out.zarr", workers=2)
@@ -309,7 +308,7 @@ def test_what_was_there_before_stays_until_the_end(film: Any, tmp_path: Path) ->
 
 @pytest.mark.parametrize("shared", [False, True], ids=["alone", "cluster"])
 def test_a_chunk_that_vanishes_is_an_error(shared: bool, film: Any, cluster: str, tmp_path: Path) -> None:
-    _, model, _ = film
+    model = Denoiser(Config(minutes=0, time=0)).use_pretrained(film[0])  # whose frames do not depend on each other
     source, output = tmp_path / "in.zarr", tmp_path / "out.zarr"
     shutil.copytree(film[0], source)
     away = source / "0" / "c" / str(FRAMES - 1) / "1" / "0"
@@ -325,7 +324,8 @@ def test_a_chunk_that_vanishes_is_an_error(shared: bool, film: Any, cluster: str
     assert not output.exists()
     shutil.copy(film[0] / away.relative_to(source), away)
     model.denoise(source, output=output, resume=True)
-    whole = zarr.open_array(film[2] / "0", mode="r")[1:]
+    model.denoise(film[0], output=tmp_path / "whole.zarr")
+    whole = zarr.open_array(tmp_path / "whole.zarr" / "0", mode="r")[1:]
     np.testing.assert_array_equal(zarr.open_array(output / "0", mode="r")[1:], whole)
 
 

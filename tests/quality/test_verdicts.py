@@ -102,7 +102,19 @@ def test_volumes_films_and_channels(run) -> None:
     film = rng.normal(100, 20, (2, 2, 8, 48, 64)).astype(np.float32)
     np.save("film.npy", film)
     code, out, _ = run(
-        "denoise", "film.npy", "-o", "out.npy", "--axes", "TCZYX", "--steps", 2, "--report", "p.html", "--json"
+        "denoise",
+        "film.npy",
+        "-o",
+        "out.npy",
+        "--axes",
+        "TCZYX",
+        "--time",
+        0,
+        "--steps",
+        2,
+        "--report",
+        "p.html",
+        "--json",
     )
     assert code == 0
     (result,) = json.loads(out)["results"]

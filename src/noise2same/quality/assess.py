@@ -148,6 +148,8 @@ def assess(
         The verdict, and what a report shows of the image.
     """
     frames = spread_frames(noisy)
+    if film is not None and noisy.axes != film.axes and "Z" in film.axes:  # whose slices are films of their own
+        frames = [replace(frame, name=frame.name.replace("sample", "slice")) for frame in frames]
     region = central_region(noisy, len(frames))
     before = [_cut(noisy.data, noisy.axes, frame, region) for frame in frames]
     after = [_result(noisy, clean, denoiser, frame, region, tta) for frame in frames]
