@@ -308,9 +308,7 @@ def test_what_was_there_before_stays_until_the_end(film: Any, tmp_path: Path) ->
 
 @pytest.mark.parametrize("shared", [False, True], ids=["alone", "cluster"])
 def test_a_chunk_that_vanishes_is_an_error(shared: bool, film: Any, cluster: str, tmp_path: Path) -> None:
-    model = Denoiser(Config(minutes=0, time=0, blend=False)).use_pretrained(
-        film[0]
-    )  # whose frames do not depend on each other
+    model = Denoiser(Config(minutes=0, time=0, blend=False)).use_pretrained(film[0])  # frame by frame
     source, output = tmp_path / "in.zarr", tmp_path / "out.zarr"
     shutil.copytree(film[0], source)
     away = source / "0" / "c" / str(FRAMES - 1) / "1" / "0"
