@@ -1,7 +1,8 @@
 """Pretrained networks: trained on other pictures, with clean targets, for noise of many kinds.
 
-`tools/pretrain.py` in the repository made them. They are ordinary models, in `weights/` beside this file. All are for
-pictures; a network for volumes begins with their weights in its middle planes.
+`tools/pretrain.py` in the repository made those for pictures, and `tools/pretrain_film.py` the one for films. They are
+ordinary models, in `weights/` beside this file. A network for volumes begins with the weights of one for pictures in
+its middle planes.
 """
 
 from __future__ import annotations
