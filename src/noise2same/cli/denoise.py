@@ -72,7 +72,7 @@ def denoise(
 ) -> None:
     """Denoise images: train a network on them and apply it, or apply a trained one (--model).
 
-    With --minutes 0, nothing is trained: a pretrained network denoises gray and color pictures in seconds.
+    With --minutes 0, nothing is trained: a pretrained network denoises pictures and films in seconds.
     """
     for option, given in {"--report shows": report, "--fail-on looks at": batch.fail_on}.items():
         if given is not None and not verdict:

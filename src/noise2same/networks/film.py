@@ -218,8 +218,7 @@ def _cropped(flat: Tensor, like: Tensor) -> Tensor:
 def inputs(around: Tensor, weights: Tensor, variance: Tensor) -> Tensor:
     """What the network sees, (B, INPUTS, C, T, Y, X): the `neighbors`, with an estimate of the frame in the middle.
 
-    That is their weighted mean. A mean over frames that differs from the frame, over `COMPARED` pixels to either side,
-    by more than the noise explains has a smaller weight: as if the difference were more noise.
+    That is their weighted mean, whose weights are those of each place (`locally`).
     """
     means = around[:, :-1]
     best = (means * locally(means, weights.to(means), variance)).sum(1, keepdim=True)
@@ -229,7 +228,9 @@ def inputs(around: Tensor, weights: Tensor, variance: Tensor) -> Tensor:
 def locally(means: Tensor, weights: Tensor, variance: Tensor) -> Tensor:
     """Weights of the means around a frame at each pixel, whose sum is 1.
 
-    From the nearest frames to the farthest, each mean is compared with all that is nearer and was trusted.
+    From the nearest frames to the farthest, each mean is compared, over squares of `COMPARED` pixels a side, with all
+    that is nearer and was trusted. If they differ by more than the noise explains, its weight falls: as if the
+    difference were more noise.
     """
     flat = functional.avg_pool2d(_padded(means.flatten(1, 2), 2)[:, None], 2)
     wide = functional.avg_pool2d(functional.pad(flat, (1,) * 4, mode="replicate"), 3, stride=1)[:, 0]
@@ -321,12 +322,12 @@ BIN = 4
 """Side in pixels of the means whose covariance is measured. On calcium-like films of −13 and −20 dB, 4 was better than
 1 by 0.2 and 0.0 dB of the pretrained network's output, and than 8 by 0.3 and 0.1 dB."""
 COMPARED = 6
-"""Side in pixels of the means by which a frame is compared with others."""
+"""Side in pixels of the means by which a frame is compared with others: about that of a cell. Not measured."""
 UNEXPECTED = 6.0
 """Times the noise's own mean square, beyond which a difference counts. On a calcium-like film of −14 dB, 4, 8 and 16
 kept 68, 64 and 55 % of the height of transients with PSNRs of 34.24, 34.33 and 34.27 dB."""
 MOVING = 0.02
-"""Share of the tiles that have moved, from which on all are looked at."""
+"""Share of the tiles that have moved, from which on all are looked at. White noise has 0.001; not tried otherwise."""
 LEAST_WEIGHT = 1e-3
 """Of the frame itself."""
 LEAST_SPREAD = 1e-3
