@@ -908,9 +908,9 @@ class Denoiser:
             found.update(name.encode() + values.cpu().contiguous().numpy().tobytes())
         return found.hexdigest()
 
-    def seen_as(self, image: io.Image) -> io.Image:
+    def seen_as(self, image: io.Image, like: io.Image | None = None) -> io.Image:
         """An image as the network takes it: of a film, along time (`data.film.along_time`)."""
-        return film.along_time(image) if self.frames and ("T" in image.axes or "Z" not in image.axes) else image
+        return film.along_time(image, like) if self.frames and ("T" in image.axes or "Z" not in image.axes) else image
 
     @property
     def frames(self) -> int:
