@@ -155,7 +155,8 @@ def _local_mean(values: Tensor, window: Sequence[int]) -> Tensor:
         sides = [1] * len(window)
         sides[axis] = side
         beyond = [0, 0] * (len(window) - 1 - axis) + [side // 2] * 2
-        within = torch.ones([length if at == axis + 2 else 1 for at, length in enumerate(values.shape)]).to(values)
+        line = tuple(slice(None) if at == axis + 2 else slice(1) for at in range(values.ndim))
+        within = torch.ones_like(values[line])  # of a tensor, not of sizes: exports are traced, for images of any size
         values = pool(functional.pad(values, beyond), sides, 1) / pool(functional.pad(within, beyond), sides, 1)
     return values
 
