@@ -78,7 +78,7 @@ def peak(task: tuple[str, str, float]) -> dict[str, Any]:
     reports = [(time.monotonic(), time.process_time(), 0.0)]
 
     def on_block(done: int, total: int) -> bool:
-        reports.append((time.monotonic(), time.process_time(), done / total * len(store)))
+        reports.append((time.monotonic(), time.process_time(), done / total * store.shape[0]))
         return reports[-1][0] > reports[0][0] + 60 * minutes
 
     with suppress(Cancelled):
@@ -86,10 +86,10 @@ def peak(task: tuple[str, str, float]) -> dict[str, Any]:
     before, first, last = *reports[:2], reports[-1]
     took, used, frames = (after - start for start, after in zip(first, last, strict=True))
     return {
-        "film": f"{np.prod(store.shape) * 2 / 1e9:.1f} GB, {len(store)} frames of {SIDE}²",
+        "film": f"{np.prod(store.shape) * 2 / 1e9:.1f} GB, {store.shape[0]} frames of {SIDE}²",
         "in": where,
         "looked at": model.frames,
-        "done": f"{last[2] / len(store):.0%}",
+        "done": f"{last[2] / store.shape[0]:.0%}",
         "first block after (s)": round(first[0] - before[0], 1),
         "frames/s": round(frames / took, 2) if frames else None,
         "CPU s/frame": round(used / frames, 3) if frames else None,
