@@ -13,9 +13,10 @@ from noise2same.data.film import BOX, along_times
 from noise2same.data.training_data import read_training_data
 from noise2same.denoiser import Denoiser, Device
 from noise2same.errors import InputError
+from noise2same.fingerprint import fingerprint
 from noise2same.io import Input
 from noise2same.noise.frames import read_runs
-from noise2same.plan import Plan, choose_time, fingerprint, make_plan
+from noise2same.plan import Plan, choose_time, make_plan
 
 if TYPE_CHECKING:
     from noise2same.training.state import OnStep

@@ -32,6 +32,7 @@ from noise2same.data.sampling import open_spread, read_boxes
 from noise2same.data.training_data import MAX_VALUES, read_training_data
 from noise2same.device import describe, pick
 from noise2same.errors import Diverged, InputError
+from noise2same.fingerprint import fingerprint, measure_films
 from noise2same.io import Input
 from noise2same.methods import Algorithm, Architecture, Classical, DataProfile, Method
 from noise2same.model_file import About, Header, read_model, write_model
@@ -50,9 +51,7 @@ from noise2same.plan import (
     architecture_of,
     choose_channels,
     choose_time,
-    fingerprint,
     make_plan,
-    measure_films,
 )
 from noise2same.prediction.blend import Blend, measure_blend
 from noise2same.prediction.cluster import connect
@@ -751,9 +750,8 @@ class Denoiser:
 
     def new_network(self) -> nn.Module:
         """Untrained network for the axes, channels and seed of this denoiser."""
-        given = self.config.sigma is not None or self.config.gain is not None
         dims = 3 if self.frames else len(ax.spatial(self.axes))
-        profile = DataProfile(dims, self.channels, level_given=given, frames=self.frames)
+        profile = DataProfile(dims, self.channels, level_given=self.config.level_given, frames=self.frames)
         method = self.method
         assert issubclass(method, Method), "only methods that are trained have a network"
         made = method(methods.settings_of(method, self.config), profile, self._architecture())
