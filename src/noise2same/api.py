@@ -9,14 +9,10 @@ from typing import TYPE_CHECKING, Any
 
 from noise2same import io, pipeline
 from noise2same.config import Config
-from noise2same.data.film import BOX, along_times
-from noise2same.data.training_data import read_training_data
 from noise2same.denoiser import Denoiser, Device
 from noise2same.errors import InputError
-from noise2same.fingerprint import fingerprint
 from noise2same.io import Input
-from noise2same.noise.frames import read_runs
-from noise2same.plan import Plan, choose_time, make_plan
+from noise2same.plan import Plan, choose_time, read_and_plan
 
 if TYPE_CHECKING:
     from noise2same.training.state import OnStep
@@ -47,12 +43,8 @@ def plan(
     """
     config = Config.of(**options)
     opened, targets = Denoiser(config).open_to_train(images, axes, target)
-    runs, time = read_runs(opened), choose_time(opened, config)
-    if time.value:
-        opened, targets = along_times(opened), along_times(targets)
-    data = read_training_data(opened, targets, normalization=config.normalization, box=BOX if time.value else None)
-    found, *_ = fingerprint(data, config, runs, time=time.value)
-    return make_plan(found, config, time=time)
+    made, _ = read_and_plan(opened, targets, config, choose_time(opened, config))
+    return made
 
 
 def train(

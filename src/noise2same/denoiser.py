@@ -29,10 +29,10 @@ from noise2same.data.channels import shared_structure
 from noise2same.data.normalize import Normalization, fill_invalid
 from noise2same.data.patches import Patches
 from noise2same.data.sampling import open_spread, read_boxes
-from noise2same.data.training_data import MAX_VALUES, read_training_data
+from noise2same.data.training_data import MAX_VALUES
 from noise2same.device import describe, pick
 from noise2same.errors import Diverged, InputError
-from noise2same.fingerprint import fingerprint, measure_films
+from noise2same.fingerprint import measure_films, read_and_measure
 from noise2same.io import Input
 from noise2same.methods import Algorithm, Architecture, Classical, DataProfile, Method
 from noise2same.model_file import About, Header, read_model, write_model
@@ -51,7 +51,7 @@ from noise2same.plan import (
     architecture_of,
     choose_channels,
     choose_time,
-    make_plan,
+    read_and_plan,
 )
 from noise2same.prediction.blend import Blend, measure_blend
 from noise2same.prediction.cluster import connect
@@ -338,24 +338,17 @@ class Denoiser:
             kept = {"features": self._architecture().features, "time": self.frames}
             self.config = self.config.model_copy(update=kept)  # it keeps its network
         time = choose_time(images, self.config) if plan is None else plan.time
-        films = measure_films(images, time.value) if time.value else None
-        runs = read_runs(images)
-        if time.value:
-            images, targets = film.along_times(images), film.along_times(targets)
-        how = self.config.normalization if plan is None else plan.normalization.value
-        box = film.BOX if time.value else None
-        data = read_training_data(images, targets, normalization=how, box=box, on_unreadable=on_unreadable)
-        found, strengths, self.diagnosis = fingerprint(data, self.config, runs, time=time.value)
-        plan = make_plan(found, self.config, trained=trained, time=time) if plan is None else plan
-        plan.check_fits(found, trained)
-        self.plan = plan
+        films = measure_films(images, time.value) if time.value and trained is None else None
+        given: dict[str, Any] = {"plan": plan, "trained": trained, "on_unreadable": on_unreadable}
+        plan, found = read_and_plan(images, targets, self.config, time, **given)
+        self.plan, self.diagnosis = plan, found.diagnosis
         stabilizer = plan.training_scale.stabilizer
-        data = data if stabilizer is None else data.on_scale(stabilizer)
+        data = found.data if stabilizer is None else found.data.on_scale(stabilizer)
         method = plan.create_method(plan.profile(data))
         patches = data.patches(
             plan.patch,
             plan.batch.value,
-            strengths=strengths if plan.strength_per_image.value else None,
+            strengths=found.strengths if plan.strength_per_image.value else None,
             held_out=plan.held_out.value,
             seed=self.config.seed,
             context=plan.time.value,
@@ -372,9 +365,7 @@ class Denoiser:
     def diagnose_again(self, images: list[io.Image]) -> None:
         """Diagnose the noise of the images that it was trained on, as `fit` did; a file does not keep that."""
         how = self.config.normalization if self.plan is None else self.plan.normalization.value
-        seen = list(map(self.seen_as, images))
-        data = read_training_data(seen, normalization=how, box=film.BOX if self.frames else None)
-        _, _, self.diagnosis = fingerprint(data, self.config, read_runs(images), time=self.frames)
+        self.diagnosis = read_and_measure(images, None, self.config, time=self.frames, normalization=how).diagnosis
 
     def _previewing(self, on_step: OnStep | None) -> OnStep | None:
         """A listener whose `state.preview(image)` denoises an image with the network as it is."""

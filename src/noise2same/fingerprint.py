@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import replace
-from typing import Any
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Literal
 
 import numpy as np
 import torch
@@ -14,10 +14,11 @@ from torch import Tensor
 
 from noise2same.config import Config
 from noise2same.data.channels import shared_structure
-from noise2same.data.film import read_crops
+from noise2same.data.film import BOX, along_times, read_crops
 from noise2same.data.normalize import Normalization, fill_invalid
 from noise2same.data.stabilize import Stabilizer
-from noise2same.data.training_data import TrainingData
+from noise2same.data.training_data import TrainingData, read_training_data
+from noise2same.errors import InputError
 from noise2same.io import Image
 from noise2same.networks import film
 from noise2same.noise.diagnose import Diagnosis
@@ -68,6 +69,35 @@ class Fingerprint(Frozen):
     """Standard deviation of the images over their usual spread (`noise.level`), of the channel with the largest."""
     stabilized: Normalization | None = None
     """What a normalized unit is worth on the scale on which photon noise is steady; None if it was not looked at."""
+
+
+@dataclass(frozen=True)
+class Measured:
+    """Training images as they were read, and what was measured of them."""
+
+    data: TrainingData
+    fingerprint: Fingerprint
+    strengths: tuple[float, ...] | None
+    """Of the noise in each image, where it differs."""
+    diagnosis: Diagnosis
+
+
+def read_and_measure(
+    images: list[Image],
+    targets: list[Image] | None,
+    config: Config,
+    *,
+    time: int,
+    normalization: Literal["dataset", "image"],
+    on_unreadable: Callable[[InputError], None] | None = None,
+) -> Measured:
+    """Read training images and their targets, films along time if `time` says so, and measure them."""
+    runs = read_runs(images)
+    if time:
+        images, targets = along_times(images), along_times(targets)
+    box = BOX if time else None
+    data = read_training_data(images, targets, normalization=normalization, box=box, on_unreadable=on_unreadable)
+    return Measured(data, *fingerprint(data, config, runs, time=time))
 
 
 def fingerprint(

@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from types import ModuleType
@@ -27,9 +27,11 @@ from noise2same.errors import InputError
 from noise2same.fingerprint import (
     Fingerprint,
     Frozen,
+    Measured,
     as_given,
     frames_share_noise,
     noise_of_frames,
+    read_and_measure,
     read_normalized_crops,
 )
 from noise2same.io import Image
@@ -433,6 +435,35 @@ NO_FILM = "there is no film"
 
 def _because(value: T, reason: str) -> Decision[T]:
     return Decision(value, reason)
+
+
+def read_and_plan(
+    images: list[Image],
+    targets: list[Image] | None,
+    config: Config,
+    time: Decision[int],
+    *,
+    plan: Plan | None = None,
+    trained: Channels | None = None,
+    on_unreadable: Callable[[InputError], None] | None = None,
+) -> tuple[Plan, Measured]:
+    """Read training images, and make a plan for them unless one is given, which then has to fit them.
+
+    Parameters
+    ----------
+    images, targets, on_unreadable
+        As for `read_training_data`.
+    config, trained, time
+        As for `make_plan`.
+    plan : Plan, optional
+        Of an earlier run, to be repeated.
+    """
+    how = config.normalization if plan is None else plan.normalization.value
+    ways: dict[str, Any] = {"time": time.value, "normalization": how, "on_unreadable": on_unreadable}
+    found = read_and_measure(images, targets, config, **ways)
+    plan = make_plan(found.fingerprint, config, trained=trained, time=time) if plan is None else plan
+    plan.check_fits(found.fingerprint, trained)
+    return plan, found
 
 
 def make_plan(
