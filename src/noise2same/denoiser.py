@@ -25,11 +25,9 @@ from noise2same import __version__, io, markup, methods
 from noise2same.config import Config
 from noise2same.data import axes as ax
 from noise2same.data import film
-from noise2same.data.channels import shared_structure
 from noise2same.data.normalize import Normalization, fill_invalid
 from noise2same.data.patches import Patches
 from noise2same.data.sampling import open_spread, read_boxes
-from noise2same.data.training_data import MAX_VALUES
 from noise2same.device import describe, pick
 from noise2same.errors import Diverged, InputError
 from noise2same.fingerprint import measure_films, read_and_measure
@@ -43,15 +41,14 @@ from noise2same.noise.diagnose import Diagnosis, diagnose
 from noise2same.noise.frames import read_runs
 from noise2same.plan import (
     FEATURES,
-    FEATURES_PICTURE,
     TRAINING_FILES,
     TTA_PIXELS,
     Channels,
     Plan,
     architecture_of,
-    choose_channels,
     choose_time,
     read_and_plan,
+    settings_untrained,
 )
 from noise2same.prediction.blend import Blend, measure_blend
 from noise2same.prediction.cluster import connect
@@ -395,15 +392,11 @@ class Denoiser:
                 raise InputError(f"minutes=0 trains nothing, which {culprit} is for: leave one of them out.")
         opened = open_spread(images, axes, most=TRAINING_FILES, seed=self.config.seed)
         self.adopt(opened, resume=False)
-        time = choose_time(opened, self.config).value
-        channels = self._choose_channels(opened, time)
-        features = self.config.features or (FEATURES if time else FEATURES_PICTURE)
-        changed = {"normalization": "image", "channels": channels, "features": features, "time": time}
-        self.config = self.config.model_copy(update=changed)
+        self.config = settings_untrained(opened, self.config, self.method)
         network = self.new_network()
-        if time:
-            tell(network, measure_films(opened, time))
-        if (len(ax.spatial(self.axes)) != 2 and not time) or not load_pretrained(network):
+        if self.frames:
+            tell(network, measure_films(opened, self.frames))
+        if (len(ax.spatial(self.axes)) != 2 and not self.frames) or not load_pretrained(network):
             raise InputError(
                 f"{opened[0].name}: pretrained networks are there for 2D images, with 1 or 3 channels or a network for "
                 f"each, and the default network, not for {len(ax.spatial(self.axes))}D ones with {self.channels} "
@@ -756,15 +749,6 @@ class Denoiser:
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(self.config.seed)
             return method.new_network(channels)
-
-    def _choose_channels(self, images: list[io.Image], time: int) -> Channels:
-        """Whether one network is to take all channels of images that nothing is trained on."""
-        if self.channels == 1 or self.config.channels != "auto":
-            shared: tuple[float, ...] = ()
-        else:
-            shared = shared_structure(read_boxes(images, MAX_VALUES))
-        features = self.config.features or FEATURES_PICTURE
-        return choose_channels(self.config, self.method, features, self.channels, shared, time=time).value
 
     def tuned_to(self, image: io.Image, device: Device = None, diagnosis: Diagnosis | None = None) -> Tuned:
         """Find what an image is denoised with: its noise, unless that is known, and its blend.

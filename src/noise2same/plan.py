@@ -20,9 +20,12 @@ from pydantic import ValidationError
 
 from noise2same import markup, methods
 from noise2same.config import Config, batch_of
+from noise2same.data import axes as ax
+from noise2same.data.channels import shared_structure
 from noise2same.data.film import is_film
 from noise2same.data.normalize import Normalization
-from noise2same.data.training_data import TrainingData
+from noise2same.data.sampling import read_boxes
+from noise2same.data.training_data import MAX_VALUES, TrainingData
 from noise2same.errors import InputError
 from noise2same.fingerprint import (
     Fingerprint,
@@ -487,8 +490,8 @@ def make_plan(
     assert issubclass(method, Method), "only methods that are trained have a plan"
     settings = methods.settings_of(method, config)
     noise = _choose_noise(found, config, getattr(settings, "noise_model", "auto"))
-    features = choose_features(config, method, found.dims, found.images, time=found.time)
-    channels = choose_channels(
+    features = _choose_features(config, method, found.dims, found.images, time=found.time)
+    channels = _choose_channels(
         config, method, features.value, found.channels, found.shared_structure, time=found.time, trained=trained
     )
     start = _choose_start(found, config, method, noise.value, channels.value, features.value, trained is not None)
@@ -545,6 +548,17 @@ def choose_time(images: Sequence[Image], config: Config) -> Decision[int]:
     if left > USELESS_TIME:
         return _because(0, f"other frames tell little of a frame: with them, {left:.0%} of its error is left")
     return _because(frames, f"with the frames around it, {left:.0%} of a frame's error is left")
+
+
+def settings_untrained(images: Sequence[Image], config: Config, method: type[Algorithm]) -> Config:
+    """The settings with which a pretrained network is taken as it is, for images like these."""
+    time, count = choose_time(images, config).value, ax.channels(images[0].axes, images[0].shape)
+    features = config.features or (FEATURES if time else FEATURES_PICTURE)
+    known = count == 1 or time or config.channels != "auto"
+    shared = () if known else shared_structure(read_boxes(images, MAX_VALUES))
+    channels = _choose_channels(config, method, features, count, shared, time=time).value
+    chosen = {"normalization": "image", "channels": channels, "features": features, "time": time}
+    return config.model_copy(update=chosen)
 
 
 def _choose_scale(found: Fingerprint, config: Config) -> Decision[Literal["linear", "stabilized"]]:
@@ -671,7 +685,9 @@ def _normalization(config: Config) -> Decision[Literal["dataset", "image"]]:
     return _because("dataset", "images of one set keep their relative brightness")
 
 
-def choose_features(config: Config, method: type[Algorithm], dims: int, images: int, *, time: int = 0) -> Decision[int]:
+def _choose_features(
+    config: Config, method: type[Algorithm], dims: int, images: int, *, time: int = 0
+) -> Decision[int]:
     """How wide the network is."""
     if config.features is not None:
         return _because(config.features, ASKED)
@@ -686,7 +702,7 @@ def choose_features(config: Config, method: type[Algorithm], dims: int, images: 
     return _because(FEATURES_PICTURE, "a wide network is slightly better, and one picture takes little time")
 
 
-def choose_channels(
+def _choose_channels(
     config: Config,
     method: type[Algorithm],
     features: int,
