@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 from noise2same import io, pipeline
 from noise2same.config import Config
-from noise2same.denoiser import Denoiser, Device
+from noise2same.denoiser import Denoiser
+from noise2same.device import Device
 from noise2same.errors import InputError
 from noise2same.io import Input
 from noise2same.plan import Plan, choose_time, read_and_plan

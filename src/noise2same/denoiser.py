@@ -7,18 +7,13 @@ import hashlib
 import json
 import math
 import os
-import warnings
 from collections.abc import Callable, Sequence
-from contextlib import AbstractContextManager, ExitStack, nullcontext
 from copy import copy
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
-from uuid import uuid4
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch import nn
 
 from noise2same import __version__, io, markup, methods
@@ -28,17 +23,18 @@ from noise2same.data import film
 from noise2same.data.normalize import Normalization, fill_invalid
 from noise2same.data.patches import Patches
 from noise2same.data.sampling import open_spread, read_boxes
-from noise2same.device import describe, pick
+from noise2same.device import Device, describe, pick
 from noise2same.errors import Diverged, InputError
 from noise2same.fingerprint import measure_films, read_and_measure
 from noise2same.io import Input
-from noise2same.methods import Algorithm, Architecture, Classical, DataProfile, Method
+from noise2same.methods import Algorithm, Architecture, DataProfile, Method
 from noise2same.model_file import About, Header, read_model, write_model
 from noise2same.networks.film import tell
 from noise2same.networks.pretrained import load_pretrained
 from noise2same.networks.separate import Separate
 from noise2same.noise.diagnose import Diagnosis, diagnose
 from noise2same.noise.frames import read_runs
+from noise2same.one_image import DIAGNOSED_VALUES, Denoised, Request, Tuned, denoise_image
 from noise2same.plan import (
     FEATURES,
     TRAINING_FILES,
@@ -51,78 +47,13 @@ from noise2same.plan import (
     settings_untrained,
 )
 from noise2same.prediction.blend import Blend, measure_blend
-from noise2same.prediction.cluster import connect
 from noise2same.prediction.engines import prepare_for_inference
-from noise2same.prediction.predict import OnBlock, Predicted, Prediction, predict_block, predict_whole
+from noise2same.prediction.predict import OnBlock, Prediction
 
 if TYPE_CHECKING:
     from noise2same.export import Exported
     from noise2same.quality.checks import Verdict
     from noise2same.training.state import OnStep, TrainingState
-
-Device = str | torch.device | None
-"""Name of a device such as "cuda:1" or "cpu"; None for the fastest there is."""
-DIAGNOSED_VALUES = 2**20
-"""Of an image that are read to diagnose its noise before it is denoised."""
-SOME = 5
-"""Lost frames that a warning names."""
-
-
-@dataclasses.dataclass(frozen=True)
-class Denoised:
-    """A denoised image, and what was found on the way."""
-
-    result: Any
-    """The array, or the path of the file that holds it."""
-    input_share: tuple[float, ...]
-    """Share of the input in the result of each channel, from 0 to 1, because more than noise was taken away."""
-    tuned: Tuned
-    """What it was made with."""
-
-
-@dataclasses.dataclass(frozen=True)
-class Tuned:
-    """A denoiser with what was found for one image, to denoise any part of it in the same way."""
-
-    denoiser: Denoiser
-    device: torch.device
-    diagnosis: Diagnosis | None = None
-    """Of the image's noise, if it was diagnosed."""
-    blend: Blend | None = None
-    """Of output and input; None for the output alone."""
-
-    @property
-    def network(self) -> nn.Module | None:
-        """The denoiser's."""
-        return self.denoiser.network
-
-    def denoise(self, image: Input, axes: str | None = None, *, dtype: str = "same", tta: bool | None = None) -> Any:
-        """As `Denoiser.denoise`."""
-        return self.denoiser.denoise_in_detail(image, axes, dtype=dtype, tta=tta, tuned=self).result
-
-    def denoise_part(self, image: io.Image, part: Sequence[slice]) -> NDArray[Any]:
-        """The pixels of a part as they are in the whole result without tta, of which nothing else is computed.
-
-        Parameters
-        ----------
-        image : Image
-            The whole image, of which only the part and its halo are read.
-        part : sequence of slice
-            Start and stop along each of its axes: one index along S and T, all of C.
-        """
-        seen, shape = self.denoiser.seen_as(image), tuple(cut.stop - cut.start for cut in part)
-        whole = [slice(0, 1)] * (len(seen.axes) - len(part)) + list(part)
-        cuts = dict(zip(seen.axes, whole, strict=True))
-        sample = ax.Sample(seen.data, seen.axes, {axis: cuts[axis].start for axis in ax.SAMPLES if axis in cuts})
-        pixels, _ = predict_block(
-            self.denoiser._ready(self.device),
-            sample,
-            tuple(cuts[axis] for axis in ax.spatial(seen.axes)),
-            normalization=self.denoiser._normalization() or Normalization.measure(read_boxes([seen], DIAGNOSED_VALUES)),
-            blend=self.blend,
-            device=self.device,
-        )
-        return ax.from_network(pixels, seen.axes, tuple(cut.stop - cut.start for cut in whole)).reshape(shape)
 
 
 class Denoiser:
@@ -477,86 +408,15 @@ class Denoiser:
             io.series.join(whole, results, [dataclasses.replace(one, note=self.note(strength)) for one in images])
         return whole or (results[0] if len(results) == 1 else results)
 
-    def denoise_in_detail(
-        self,
-        image: Input,
-        axes: str | None = None,
-        *,
-        output: str | os.PathLike[str] | None = None,
-        dtype: str = "same",
-        tta: bool | None = None,
-        strength: float = 1.0,
-        device: Device = None,
-        on_block: OnBlock | None = None,
-        workers: int | None = None,
-        scheduler: str | None = None,
-        resume: bool = False,
-        diagnosis: Diagnosis | None = None,
-        tuned: Tuned | None = None,
-    ) -> Denoised:
-        """As `denoise`, with what was found on the way.
-
-        Parameters
-        ----------
-        image, axes, output, dtype, tta, strength, device, on_block, workers, scheduler, resume
-            As for `denoise`.
-        diagnosis : Diagnosis, optional
-            Of the noise of this image, if it is known already.
-        tuned : Tuned, optional
-            What was found for the image that this one is a part of.
-        """
-        if not 0 <= strength <= 1:
-            raise InputError(f"strength={strength:g}: it should be from 0, the input, to 1, the denoised image.")
+    def denoise_in_detail(self, image: Input, axes: str | None = None, **options: Any) -> Denoised:
+        """As `denoise` for one image, with what was found on the way; `options` are the fields of `Request`."""
+        request = Request(**options)
         if self.network is None and self.method.trained:
             raise InputError("This denoiser is not trained yet: call fit or load a model first.")
         opened, *more = io.open_images(image, axes, fallback=self.axes)
         if more:
             raise InputError(f"There are {len(more) + 1} images: denoise them one by one.")
-        if self.network is not None:
-            if tuned is None:
-                self.check_fits(opened)
-        elif tta:
-            raise InputError(f"{self.method.name} is not a network, which tta is for: leave that out.")
-        target = opened.dtype if dtype == "same" else io.dtype_of(dtype)
-        opened = dataclasses.replace(opened, note=self.note(strength))
-        shared = workers is not None or scheduler is not None
-        if output is not None and opened.path is not None:
-            io.check_output(output, [opened.path])
-        if shared:
-            self._check_shared(opened, output)
-        used = self.uses_tta(opened) if tta is None else tta
-        options: dict[str, Any] = {"tta": used, "strength": strength}
-        out: Any = None
-        if output is not None and io.is_store(output) and self.network is not None:
-            place = Path(output).expanduser()
-            ways: dict[str, Any] = {"on_block": on_block, "workers": workers, "scheduler": scheduler, "resume": resume}
-            done, found = self._fill_store(opened, place, target, options, device, diagnosis, tuned, **ways)
-        else:
-            sink: AbstractContextManager[Any]
-            sink = nullcontext(np.empty(opened.shape, target)) if output is None else io.create(output, opened, target)
-            with sink as out:
-                found = self.tuned_to(opened, device, diagnosis) if tuned is None else tuned
-                done = self._predict(opened, out, options, on_block, found)
-                opened.check_unchanged()
-        for told in self._passed_through(opened, done.invalid):
-            warnings.warn(told, stacklevel=3)
-        if opened.others:
-            told = f"{opened.name} holds {opened.others + 1} images, of which the first was denoised"
-            named = opened.path is not None and io.series.count(opened.path) > 1
-            warnings.warn(f"{told}{f'; the next is {opened.name}/1' * named}.", stacklevel=3)
-        return Denoised(out if output is None else Path(output), tuple(done.input_share.tolist()), found)
-
-    def _passed_through(self, image: io.Image, invalid: int) -> list[str]:
-        """What to say of frames and pixels that were not denoised."""
-        told = []
-        if self.frames and (lost := film.lost_frames(image)):
-            which = ", ".join(map(str, lost[:SOME])) + ", ..." * (len(lost) > SOME)
-            many = f"{len(lost)} frame{'s' * (len(lost) > 1)} without a picture ({which})"
-            told.append(f"{image.name}: {many} passed through as {'they are' if len(lost) > 1 else 'it is'}.")
-            invalid -= len(lost) * math.prod(image.shape) // image.shape[image.axes.index("T")]
-        if invalid:
-            told.append(f"{image.name}: {invalid} NaN or infinite pixels were passed through.")
-        return told
+        return denoise_image(self, opened, request)
 
     def report(
         self,
@@ -669,18 +529,10 @@ class Denoiser:
             self.check_fits(opened)
             blend = self.tuned_to(opened, "cpu").blend
             pixels, _ = fill_invalid(max(read_boxes([opened], DIAGNOSED_VALUES), key=np.size))
-        portable = export.Portable(self.network, self._normalization(), self.channels, blend, tta)
-        return export.write(place, form, portable, about, self._facts(), pixels, blends=self._blends)
-
-    def _facts(self) -> dict[str, Any]:
-        """What an export says of the model, beside what people say of it."""
-        return {
-            "noise2same": __version__,
-            "method": self.method.name,
-            "model": self.digest(),
-            "steps": self.summary.get("steps", 0),
-            "pretrained": self.summary.get("pretrained", False),
-        }
+        portable = export.Portable(self.network, self.known_normalization(), self.channels, blend, tta)
+        facts = {"noise2same": __version__, "method": self.method.name, "model": self.digest()}
+        facts |= {"steps": self.summary.get("steps", 0), "pretrained": self.summary.get("pretrained", False)}
+        return export.write(place, form, portable, about, facts, pixels, blends=self._blends)
 
     def _header(self) -> dict[str, Any]:
         """All that decides its results but the weights, as JSON holds it."""
@@ -765,39 +617,24 @@ class Denoiser:
             noise = self.plan.noise.value
         if max(noise.sigma) == 0 or noise.kind == "impulse":
             return Tuned(self, where, diagnosis)
-        known = self._normalization() or Normalization.measure(boxes)
-        return Tuned(self, where, diagnosis, measure_blend(self._ready(where), boxes, noise, known, where))
+        known = self.known_normalization() or Normalization.measure(boxes)
+        return Tuned(self, where, diagnosis, measure_blend(self.ready(where), boxes, noise, known, where))
 
     @property
     def _blends(self) -> bool:
         return self.config.blend if self.plan is None else self.plan.blend.value
 
-    def _normalization(self) -> Normalization | None:
+    def known_normalization(self) -> Normalization | None:
         """Statistics to normalize with; None for those of each image by itself."""
         how = self.config.normalization if self.plan is None else self.plan.normalization.value
         return self.normalization if how == "dataset" else None
 
-    def _ready(self, device: torch.device) -> nn.Module:
+    def ready(self, device: torch.device) -> nn.Module:
         """The network, ready to predict on a device; it is made once for any number of images."""
         assert self.network is not None, "only a network is made ready"
         if self._prepared is None or self._prepared[0] != device:
             self._prepared = device, prepare_for_inference(self.network, device)
         return self._prepared[1]
-
-    def _predict(
-        self, image: io.Image, out: Any, options: dict[str, Any], on_block: OnBlock | None, tuned: Tuned
-    ) -> Predicted:
-        """Denoise `image` into `out`."""
-        if self.network is None:
-            method = self.method
-            assert issubclass(method, Classical), "a method that is trained has a network"
-            classical, strength = (
-                method(methods.settings_of(method, self.config), self.config.sigma),
-                options["strength"],
-            )
-            return predict_whole(classical.denoise, image.data, image.axes, out, strength=strength, on_block=on_block)
-        work = self.prediction(image, out, tuned.device, tuned.blend, **options)
-        return work.run(work.parts(), on_block=on_block)
 
     def prediction(
         self, image: io.Image, out: Any, device: torch.device, blend: Blend | None, *, tta: bool, strength: float
@@ -805,73 +642,9 @@ class Denoiser:
         """The work of denoising an image into an array, which can be done in parts."""
         memory = None if self.plan is None else self.plan.block_memory.value
         options: dict[str, Any] = {"tta": tta, "blend": blend, "strength": strength, "memory": memory, "device": device}
-        known, seen = self._normalization(), self.seen_as(image)
+        known, seen = self.known_normalization(), self.seen_as(image)
         target = out if seen.data.ndim == out.ndim else out[None]
-        return Prediction(self._ready(device), seen.data, seen.axes, target, normalization=known, **options)
-
-    def _check_shared(self, image: io.Image, output: str | os.PathLike[str] | None) -> None:
-        """Raise InputError if several workers cannot share this."""
-        if self.network is None:
-            raise InputError(
-                f"{self.method.name} takes a whole image at once, which workers cannot share: leave them out."
-            )
-        if image.path is None:
-            raise InputError("Workers open the image themselves: give the name of a file, not an array.")
-        if output is None or not io.is_store(output):
-            raise InputError("Workers write one image together as Zarr only: give an output that ends in .zarr.")
-
-    def _fill_store(
-        self,
-        image: io.Image,
-        output: Path,
-        dtype: np.dtype[Any],
-        options: dict[str, Any],
-        device: Device,
-        diagnosis: Diagnosis | None,
-        tuned: Tuned | None,
-        *,
-        on_block: OnBlock | None,
-        workers: int | None,
-        scheduler: str | None,
-        resume: bool,
-    ) -> tuple[Predicted, Tuned]:
-        """Denoise `image` into a Zarr store, which can be resumed, and may be done by workers."""
-        from noise2same.io import ome_zarr
-        from noise2same.io.chunks import Chunked
-        from noise2same.prediction.job import unfinished
-        from noise2same.prediction.store import Remote, fill_store
-
-        io.check_place(output)
-        identity = {
-            "input": io.state_of(image),
-            "model": self.digest(),
-            "output": [output.name, str(np.dtype(dtype))],
-            "setting": options | {"blend": tuned is None or tuned.blend is not None},
-            "version of noise2same": __version__,
-        }
-        with ExitStack() as stack:
-            job = stack.enter_context(unfinished(output, identity, resume=resume))
-            begun = job.identity() is not None
-            levels = ome_zarr.open_store(job.store) if begun else ome_zarr.new_store(job.store, image, dtype)
-            if isinstance(image.data, Chunked):
-                known = np.load(job.chunks) if job.chunks.exists() else None
-                there = image.data.watch(known)
-                if known is None and there is not None:
-                    np.save(job.chunks, there)
-            client = remote = None
-            if workers is not None or scheduler is not None:
-                self.save(job.model)
-                client = stack.enter_context(connect(workers, scheduler))
-            found = self.tuned_to(image, device, diagnosis) if tuned is None else tuned
-            job.begin(identity)
-            if client is not None and image.path is not None:
-                own = self.config.method if isinstance(self.config.method, type) else None
-                where = None if device is None else str(device)
-                opening = partial(open_prediction, job.model, own, image.path, image.axes, job.store, job.chunks)
-                remote = Remote(uuid4().hex, partial(opening, where, found.blend, **options))
-            work = self.prediction(image, levels[0], found.device, found.blend, **options)
-            done = fill_store(job, work, levels, client=client, remote=remote, on_block=on_block)
-        return done, found
+        return Prediction(self.ready(device), seen.data, seen.axes, target, normalization=known, **options)
 
     def digest(self) -> str:
         """What tells this model from others: a hash of its weights and of what it takes with them."""
@@ -932,25 +705,3 @@ class Denoiser:
                 else "give its axes, or use others"
             )
             raise InputError(f"{image.name} is {here}D (axes {image.axes}) but {other} {there}D; {hint}.")
-
-
-def open_prediction(
-    model: Path,
-    method: type[Method] | None,
-    image: Path,
-    axes: str,
-    store: Path,
-    chunks: Path,
-    device: str | None,
-    blend: Blend | None,
-    **options: Any,
-) -> Prediction:
-    """The work of denoising an image into a store, in a worker that has the same files."""
-    from noise2same.io import ome_zarr
-    from noise2same.io.chunks import Chunked
-
-    opened = io.read(image, axes)
-    if isinstance(opened.data, Chunked) and chunks.exists():
-        opened.data.watch(np.load(chunks))
-    denoiser = Denoiser.load(model, method=method)
-    return denoiser.prediction(opened, ome_zarr.open_store(store)[0], pick(device), blend, **options)

@@ -490,7 +490,7 @@ def make_plan(
     assert issubclass(method, Method), "only methods that are trained have a plan"
     settings = methods.settings_of(method, config)
     noise = _choose_noise(found, config, getattr(settings, "noise_model", "auto"))
-    features = _choose_features(config, method, found.dims, found.images, time=found.time)
+    features = _choose_features(found, config, method)
     channels = _choose_channels(
         config, method, features.value, found.channels, found.shared_structure, time=found.time, trained=trained
     )
@@ -685,19 +685,16 @@ def _normalization(config: Config) -> Decision[Literal["dataset", "image"]]:
     return _because("dataset", "images of one set keep their relative brightness")
 
 
-def _choose_features(
-    config: Config, method: type[Algorithm], dims: int, images: int, *, time: int = 0
-) -> Decision[int]:
-    """How wide the network is."""
+def _choose_features(found: Fingerprint, config: Config, method: type[Algorithm]) -> Decision[int]:
     if config.features is not None:
         return _because(config.features, ASKED)
     if not issubclass(method, Sure | Projected) or config.from_scratch:
         return _because(FEATURES, "a narrow network learns faster from random weights")
-    if time:
+    if found.time:
         return _because(FEATURES, "the pretrained network for films has so many")
-    if dims == 3:
+    if found.dims == 3:
         return _because(FEATURES, "a narrow network learns a volume faster")
-    if images > 1:
+    if found.images > 1:
         return _because(FEATURES, "a narrow network denoises many images faster")
     return _because(FEATURES_PICTURE, "a wide network is slightly better, and one picture takes little time")
 
