@@ -44,8 +44,7 @@ def plan(
     """
     config = Config.of(**options)
     opened, targets = Denoiser(config).open_to_train(images, axes, target)
-    made, _ = read_and_plan(opened, targets, config, choose_time(opened, config))
-    return made
+    return read_and_plan(opened, targets, config, choose_time(opened, config))[0]
 
 
 def train(
@@ -155,18 +154,16 @@ def denoise(
     >>> clean.dtype, bool(clean.std() < noisy.std())
     (dtype('uint8'), True)
     """
+    ways: dict[str, Any] = {"dtype": dtype, "strength": strength, "workers": workers, "scheduler": scheduler}
     if output is not None and isinstance(io.as_path(output), io.Url):
         with io.uploading(output):
             place = io.stage(output, [image])
-            ways: dict[str, Any] = {"dtype": dtype, "strength": strength, "workers": workers, "scheduler": scheduler}
             denoise(image, axes, output=place, device=device, progress=progress, **ways, **options)
         return io.as_path(output)
     images = io.open_images(image, axes)
     names = io.names_in_one_file(images, "denoise them one by one, or train on them first")
     outputs, whole = ([None] * len(names), None) if output is None else io.series.places(names, Path(output))
     model = Denoiser(Config.of(**options))
-    who: dict[str, Any] = {"workers": workers, "scheduler": scheduler}
-    how: dict[str, Any] = {"dtype": dtype, "strength": strength, "verdict": False, "strict": True}
-    job = pipeline.check(images, outputs, wholes=[whole] * len(images), **how, **who)
+    job = pipeline.check(images, outputs, wholes=[whole] * len(images), verdict=False, strict=True, **ways)
     results = pipeline.run(job, model, device=device, progress=progress)
     return whole or (results[0].denoised if len(results) == 1 else [result.denoised for result in results])

@@ -122,6 +122,15 @@ class Denoiser:
             return methods.find(self.plan.method.value)
         return methods.candidates(self.config)[0]
 
+    @property
+    def frames(self) -> int:
+        """Frames of a film before and after each frame that the network looks at; 0 if it is none for films."""
+        if self.plan is not None:
+            return self.plan.time.value
+        return 0 if self.config.time == "auto" else self.config.time
+
+    # learning
+
     def fit(
         self,
         images: Input | Sequence[Input],
@@ -339,6 +348,19 @@ class Denoiser:
         self.summary = {"steps": 0, "seconds": 0.0, "interrupted": False, "images": len(opened), "pretrained": True}
         return self
 
+    def adopt(self, images: list[io.Image], resume: bool) -> None:
+        """Take axes and channels from the training images, which must agree among each other."""
+        first = images[0]
+        if self.network is not None and resume:
+            self.check_fits(first)
+        else:
+            self.network = None
+            self.axes, self.channels = first.axes, ax.channels(first.axes, first.shape)
+        for image in images[1:]:
+            self.check_fits(image, f"{first.name} has")
+
+    # denoising
+
     def denoise(
         self,
         image: Input,
@@ -458,6 +480,81 @@ class Denoiser:
             return self.config.model_dump(mode="json")
         return {name: f"{value} ({reason})" for name, value, reason in self.plan.rows()}
 
+    def check_fits(self, image: io.Image, other: str = "the model takes") -> None:
+        """Raise InputError if an image has other channels or dimensions than those trained on."""
+        channels = ax.channels(image.axes, image.shape)
+        if channels != self.channels:
+            numbered = image.path is not None and io.series.number_of(image.path) is not None
+            choose = ", or choose some of the file's images with --series" * numbered
+            raise InputError(
+                f"{image.name} has {channels} channel(s) but {other} {self.channels}; "
+                f"use images with the same channels, or the axes that make them so{choose}."
+            )
+        here, there = len(ax.spatial(image.axes)), len(ax.spatial(self.axes))
+        if here != there:
+            hint = (
+                "give its axes with S instead of Z to take it plane by plane"
+                if here == 3
+                else "give its axes, or use others"
+            )
+            raise InputError(f"{image.name} is {here}D (axes {image.axes}) but {other} {there}D; {hint}.")
+
+    def seen_as(self, image: io.Image) -> io.Image:
+        """An image as the network takes it: of a film, along time (`data.film.along_time`)."""
+        return film.along_time(image) if self.frames and ("T" in image.axes or "Z" not in image.axes) else image
+
+    def uses_tta(self, image: io.Image) -> bool:
+        """Whether an image gets test-time augmentation by default: if a frame ([Z,] Y, X) or a whole film is small."""
+        largest = TTA_PIXELS if self.plan is None else self.plan.tta_pixels.value
+        seen = self.seen_as(image)
+        return math.prod(seen.shape[seen.axes.index(axis)] for axis in ax.spatial(seen.axes)) <= largest
+
+    def tuned_to(self, image: io.Image, device: Device = None, diagnosis: Diagnosis | None = None) -> Tuned:
+        """Find what an image is denoised with: its noise, unless that is known, and its blend.
+
+        There is no blend where the noise cannot be measured, or single pixels are lost, which are to be replaced.
+        """
+        where = pick(device)
+        if self.network is None or not self._blends:
+            return Tuned(self, where, diagnosis)
+        boxes = read_boxes([self.seen_as(image)], DIAGNOSED_VALUES)
+        diagnosis = diagnose(boxes, read_runs([image])) if diagnosis is None else diagnosis
+        noise = diagnosis.noise
+        if self.plan is not None and self.plan.noise_is_given:
+            noise = self.plan.noise.value
+        if max(noise.sigma) == 0 or noise.kind == "impulse":
+            return Tuned(self, where, diagnosis)
+        known = self.known_normalization() or Normalization.measure(boxes)
+        return Tuned(self, where, diagnosis, measure_blend(self.ready(where), boxes, noise, known, where))
+
+    def prediction(
+        self, image: io.Image, out: Any, device: torch.device, blend: Blend | None, *, tta: bool, strength: float
+    ) -> Prediction:
+        """The work of denoising an image into an array, which can be done in parts."""
+        memory = None if self.plan is None else self.plan.block_memory.value
+        options: dict[str, Any] = {"tta": tta, "blend": blend, "strength": strength, "memory": memory, "device": device}
+        known, seen = self.known_normalization(), self.seen_as(image)
+        target = out if seen.data.ndim == out.ndim else out[None]
+        return Prediction(self.ready(device), seen.data, seen.axes, target, normalization=known, **options)
+
+    @property
+    def _blends(self) -> bool:
+        return self.config.blend if self.plan is None else self.plan.blend.value
+
+    def known_normalization(self) -> Normalization | None:
+        """Statistics to normalize with; None for those of each image by itself."""
+        how = self.config.normalization if self.plan is None else self.plan.normalization.value
+        return self.normalization if how == "dataset" else None
+
+    def ready(self, device: torch.device) -> nn.Module:
+        """The network, ready to predict on a device; it is made once for any number of images."""
+        assert self.network is not None, "only a network is made ready"
+        if self._prepared is None or self._prepared[0] != device:
+            self._prepared = device, prepare_for_inference(self.network, device)
+        return self._prepared[1]
+
+    # the model file
+
     def save(self, path: str | os.PathLike[str]) -> Path:
         """Write the model to one `.safetensors` file: weights, and in its header everything else."""
         if self.network is None:
@@ -466,6 +563,36 @@ class Denoiser:
         said = {"summary": self.summary, "about": self.about.model_dump(mode="json")}
         write_model(path, self._header() | said, self.network.state_dict())
         return path
+
+    @classmethod
+    def load(cls, path: str | os.PathLike[str], *, method: type[Method] | None = None) -> Denoiser:
+        """Read a model written by `save`. Nothing in the file is executed, and no file that it names is opened.
+
+        Parameters
+        ----------
+        path : path
+            File of the model.
+        method : class, optional
+            The method, if it was given as a class that no installed package names.
+        """
+        header, weights = read_model(Path(path))
+        try:
+            stored = Header(**header)
+            model = cls(Config.from_header(stored.config | ({} if method is None else {"method": method})))
+            model.plan = None if stored.plan is None else Plan.model_validate(stored.plan)
+            model.axes, model.channels, model.summary = stored.axes, stored.channels, stored.summary
+            model.about = stored.about
+            model.normalization = Normalization(**dict(stored.normalization))
+            model.network = model.new_network()
+            model.network.load_state_dict(weights)
+        except InputError as error:  # such as a method of a package that is not installed
+            raise InputError(f"{path} cannot be used: {error}") from error
+        except (KeyError, TypeError, ValueError, RuntimeError) as error:
+            made = header.get("version", "an unknown version")
+            raise InputError(
+                f"{path} is damaged, or does not fit this version (it is of {made}): train it again."
+            ) from error
+        return model
 
     def export(
         self,
@@ -544,45 +671,24 @@ class Denoiser:
             "normalization": dataclasses.asdict(self.normalization),
         }
 
-    @classmethod
-    def load(cls, path: str | os.PathLike[str], *, method: type[Method] | None = None) -> Denoiser:
-        """Read a model written by `save`. Nothing in the file is executed, and no file that it names is opened.
+    def digest(self) -> str:
+        """What tells this model from others: a hash of its weights and of what it takes with them."""
+        found = hashlib.sha256(json.dumps(self._header(), sort_keys=True).encode())
+        weights = {} if self.network is None else self.network.state_dict()
+        for name, values in sorted(weights.items()):
+            found.update(name.encode() + values.cpu().contiguous().numpy().tobytes())
+        return found.hexdigest()
 
-        Parameters
-        ----------
-        path : path
-            File of the model.
-        method : class, optional
-            The method, if it was given as a class that no installed package names.
-        """
-        header, weights = read_model(Path(path))
-        try:
-            stored = Header(**header)
-            model = cls(Config.from_header(stored.config | ({} if method is None else {"method": method})))
-            model.plan = None if stored.plan is None else Plan.model_validate(stored.plan)
-            model.axes, model.channels, model.summary = stored.axes, stored.channels, stored.summary
-            model.about = stored.about
-            model.normalization = Normalization(**dict(stored.normalization))
-            model.network = model.new_network()
-            model.network.load_state_dict(weights)
-        except InputError as error:  # such as a method of a package that is not installed
-            raise InputError(f"{path} cannot be used: {error}") from error
-        except (KeyError, TypeError, ValueError, RuntimeError) as error:
-            made = header.get("version", "an unknown version")
-            raise InputError(
-                f"{path} is damaged, or does not fit this version (it is of {made}): train it again."
-            ) from error
-        return model
+    def note(self, strength: float = 1.0) -> str:
+        """What a result says of how it was made."""
+        blended = f", strength {strength:g}" * (strength < 1)
+        return f"noise2same {__version__}, {self.method.name}, model {self.digest()[:12]}{blended}"
 
     def __getstate__(self) -> dict[str, Any]:
         """All but what is made anew on first use, which cannot be pickled or copied."""
         return vars(self) | {"_prepared": None}
 
-    def _with(self, network: nn.Module) -> Denoiser:
-        """The same denoiser with another network."""
-        other = copy(self)
-        other.network, other._prepared = network, None
-        return other
+    # the network
 
     def new_network(self) -> nn.Module:
         """Untrained network for the axes, channels and seed of this denoiser."""
@@ -602,106 +708,8 @@ class Denoiser:
             torch.manual_seed(self.config.seed)
             return method.new_network(channels)
 
-    def tuned_to(self, image: io.Image, device: Device = None, diagnosis: Diagnosis | None = None) -> Tuned:
-        """Find what an image is denoised with: its noise, unless that is known, and its blend.
-
-        There is no blend where the noise cannot be measured, or single pixels are lost, which are to be replaced.
-        """
-        where = pick(device)
-        if self.network is None or not self._blends:
-            return Tuned(self, where, diagnosis)
-        boxes = read_boxes([self.seen_as(image)], DIAGNOSED_VALUES)
-        diagnosis = diagnose(boxes, read_runs([image])) if diagnosis is None else diagnosis
-        noise = diagnosis.noise
-        if self.plan is not None and self.plan.noise_is_given:
-            noise = self.plan.noise.value
-        if max(noise.sigma) == 0 or noise.kind == "impulse":
-            return Tuned(self, where, diagnosis)
-        known = self.known_normalization() or Normalization.measure(boxes)
-        return Tuned(self, where, diagnosis, measure_blend(self.ready(where), boxes, noise, known, where))
-
-    @property
-    def _blends(self) -> bool:
-        return self.config.blend if self.plan is None else self.plan.blend.value
-
-    def known_normalization(self) -> Normalization | None:
-        """Statistics to normalize with; None for those of each image by itself."""
-        how = self.config.normalization if self.plan is None else self.plan.normalization.value
-        return self.normalization if how == "dataset" else None
-
-    def ready(self, device: torch.device) -> nn.Module:
-        """The network, ready to predict on a device; it is made once for any number of images."""
-        assert self.network is not None, "only a network is made ready"
-        if self._prepared is None or self._prepared[0] != device:
-            self._prepared = device, prepare_for_inference(self.network, device)
-        return self._prepared[1]
-
-    def prediction(
-        self, image: io.Image, out: Any, device: torch.device, blend: Blend | None, *, tta: bool, strength: float
-    ) -> Prediction:
-        """The work of denoising an image into an array, which can be done in parts."""
-        memory = None if self.plan is None else self.plan.block_memory.value
-        options: dict[str, Any] = {"tta": tta, "blend": blend, "strength": strength, "memory": memory, "device": device}
-        known, seen = self.known_normalization(), self.seen_as(image)
-        target = out if seen.data.ndim == out.ndim else out[None]
-        return Prediction(self.ready(device), seen.data, seen.axes, target, normalization=known, **options)
-
-    def digest(self) -> str:
-        """What tells this model from others: a hash of its weights and of what it takes with them."""
-        found = hashlib.sha256(json.dumps(self._header(), sort_keys=True).encode())
-        weights = {} if self.network is None else self.network.state_dict()
-        for name, values in sorted(weights.items()):
-            found.update(name.encode() + values.cpu().contiguous().numpy().tobytes())
-        return found.hexdigest()
-
-    def seen_as(self, image: io.Image) -> io.Image:
-        """An image as the network takes it: of a film, along time (`data.film.along_time`)."""
-        return film.along_time(image) if self.frames and ("T" in image.axes or "Z" not in image.axes) else image
-
-    @property
-    def frames(self) -> int:
-        """Frames of a film before and after each frame that the network looks at; 0 if it is none for films."""
-        if self.plan is not None:
-            return self.plan.time.value
-        return 0 if self.config.time == "auto" else self.config.time
-
-    def note(self, strength: float = 1.0) -> str:
-        """What a result says of how it was made."""
-        blended = f", strength {strength:g}" * (strength < 1)
-        return f"noise2same {__version__}, {self.method.name}, model {self.digest()[:12]}{blended}"
-
-    def uses_tta(self, image: io.Image) -> bool:
-        """Whether an image gets test-time augmentation by default: if a frame ([Z,] Y, X) or a whole film is small."""
-        largest = TTA_PIXELS if self.plan is None else self.plan.tta_pixels.value
-        seen = self.seen_as(image)
-        return math.prod(seen.shape[seen.axes.index(axis)] for axis in ax.spatial(seen.axes)) <= largest
-
-    def adopt(self, images: list[io.Image], resume: bool) -> None:
-        """Take axes and channels from the training images, which must agree among each other."""
-        first = images[0]
-        if self.network is not None and resume:
-            self.check_fits(first)
-        else:
-            self.network = None
-            self.axes, self.channels = first.axes, ax.channels(first.axes, first.shape)
-        for image in images[1:]:
-            self.check_fits(image, f"{first.name} has")
-
-    def check_fits(self, image: io.Image, other: str = "the model takes") -> None:
-        """Raise InputError if an image has other channels or dimensions than those trained on."""
-        channels = ax.channels(image.axes, image.shape)
-        if channels != self.channels:
-            numbered = image.path is not None and io.series.number_of(image.path) is not None
-            choose = ", or choose some of the file's images with --series" * numbered
-            raise InputError(
-                f"{image.name} has {channels} channel(s) but {other} {self.channels}; "
-                f"use images with the same channels, or the axes that make them so{choose}."
-            )
-        here, there = len(ax.spatial(image.axes)), len(ax.spatial(self.axes))
-        if here != there:
-            hint = (
-                "give its axes with S instead of Z to take it plane by plane"
-                if here == 3
-                else "give its axes, or use others"
-            )
-            raise InputError(f"{image.name} is {here}D (axes {image.axes}) but {other} {there}D; {hint}.")
+    def _with(self, network: nn.Module) -> Denoiser:
+        """The same denoiser with another network."""
+        other = copy(self)
+        other.network, other._prepared = network, None
+        return other

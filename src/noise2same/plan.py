@@ -450,17 +450,7 @@ def read_and_plan(
     trained: Channels | None = None,
     on_unreadable: Callable[[InputError], None] | None = None,
 ) -> tuple[Plan, Measured]:
-    """Read training images, and make a plan for them unless one is given, which then has to fit them.
-
-    Parameters
-    ----------
-    images, targets, on_unreadable
-        As for `read_training_data`.
-    config, trained, time
-        As for `make_plan`.
-    plan : Plan, optional
-        Of an earlier run, to be repeated.
-    """
+    """Read training images, and make a plan for them unless one is given, which then has to fit them."""
     how = config.normalization if plan is None else plan.normalization.value
     ways: dict[str, Any] = {"time": time.value, "normalization": how, "on_unreadable": on_unreadable}
     found = read_and_measure(images, targets, config, **ways)
