@@ -6,6 +6,7 @@ import argparse
 import resource
 import tempfile
 import time
+from collections.abc import Sequence
 from concurrent.futures import ProcessPoolExecutor
 from contextlib import suppress
 from pathlib import Path
@@ -64,39 +65,61 @@ def long_film(path: Path, frames: int) -> Path:
     return path
 
 
-def peak(task: tuple[str, float]) -> dict[str, Any]:
-    """Peak memory of denoising a film on disk for so many minutes at most, in a process of its own."""
-    path, minutes = task
-    shape = zarr.open_array(path, mode="r").shape
-    model = n2s.Denoiser(n2s.Config(minutes=0)).use_pretrained(path, "TYX")
-    start, share = time.monotonic(), 0.0
+def peak(task: tuple[str, str, float]) -> dict[str, Any]:
+    """Speed and peak memory of denoising a film for so many minutes at most, in a process of its own.
+
+    It is read from disk as it is needed, or it is in memory, as its result is then.
+    """
+    path, where, minutes = task
+    store = zarr.open_array(path, mode="r")
+    film: Any = path if where == "disk" else store[...]
+    model = n2s.Denoiser(n2s.Config(minutes=0)).use_pretrained(film, "TYX")
+    output = str(Path(path).with_suffix(".clean.zarr")) if where == "disk" else None
+    reports = [(time.monotonic(), time.process_time(), 0.0)]
 
     def on_block(done: int, total: int) -> bool:
-        nonlocal share
-        share = done / total
-        return time.monotonic() > start + 60 * minutes
+        reports.append((time.monotonic(), time.process_time(), done / total * len(store)))
+        return reports[-1][0] > reports[0][0] + 60 * minutes
 
     with suppress(Cancelled):
-        model.denoise(path, "TYX", output=str(Path(path).with_suffix(".clean.zarr")), tta=False, on_block=on_block)
-    took = time.monotonic() - start
+        model.denoise(film, "TYX", output=output, tta=False, on_block=on_block)
+    before, first, last = *reports[:2], reports[-1]
+    took, used, frames = (after - start for start, after in zip(first, last, strict=True))
     return {
-        "film": f"{np.prod(shape) * 2 / 1e9:.1f} GB, {shape[0]} frames of {shape[1]}²",
+        "film": f"{np.prod(store.shape) * 2 / 1e9:.1f} GB, {len(store)} frames of {SIDE}²",
+        "in": where,
         "looked at": model.frames,
-        "done": f"{share:.0%}",
-        "frames/s": round(share * shape[0] / took, 1),
+        "done": f"{last[2] / len(store):.0%}",
+        "first block after (s)": round(first[0] - before[0], 1),
+        "frames/s": round(frames / took, 2) if frames else None,
+        "CPU s/frame": round(used / frames, 3) if frames else None,
         "peak memory (GB)": round(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1e6, 2),
     }
 
 
+def on_disk(lengths: Sequence[int], minutes: float) -> list[dict[str, Any]]:
+    """`peak` of films of so many frames on disk, and of the shortest in memory."""
+    rows = []
+    with tempfile.TemporaryDirectory() as folder, ProcessPoolExecutor(1, max_tasks_per_child=1) as pool:
+        for frames in lengths:
+            film = long_film(Path(folder) / f"{frames}.zarr", frames)
+            for where in ("memory", "disk") if frames == min(lengths) else ("disk",):
+                rows.append(pool.submit(peak, (str(film), where, minutes)).result())
+                print(rows[-1], flush=True)
+    return rows
+
+
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--minutes", type=float, default=4.0, help="for each film on disk")
+    parser.add_argument("--only", choices=["speed", "disk"], help="one of the two tables")
+    parser.add_argument("--frames", type=int, nargs="+", default=[LONG // 20, LONG], help="of the films on disk")
+    parser.add_argument("--minutes", type=float, default=4.0, help="for each of them")
+    parser.add_argument("--dry", action="store_true", help="print what is found on disk, and write no table")
     given = parser.parse_args()
-    record.write("film_speed", speed(), "# Speed on films\n\nWithout training; the network's own time, both cores.")
-    with tempfile.TemporaryDirectory() as folder, ProcessPoolExecutor(1, max_tasks_per_child=1) as pool:
-        rows = []
-        for frames in (LONG // 20, LONG):
-            film = long_film(Path(folder) / f"{frames}.zarr", frames)
-            rows.append(pool.submit(peak, (str(film), given.minutes)).result())
-            print(rows[-1], flush=True)
-    record.write("film_memory", rows, "# Memory for films on disk\n\nOf one process with two threads.")
+    if given.only != "disk":
+        record.write("film_speed", speed(), "# Speed on films\n\nWithout training; the network's own time, both cores.")
+    if given.only != "speed":
+        rows = on_disk(given.frames, given.minutes)
+        text = "Of one process with two threads. Speed is that after the first block, for which all of a film is read."
+        if not given.dry:
+            record.write("film_memory", rows, f"# Memory for films on disk\n\n{text}")

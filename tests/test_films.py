@@ -12,8 +12,9 @@ from skimage import data
 
 import noise2same as n2s
 from noise2same.data.film import Frames, along_time, lost_frames
-from noise2same.io import wrap
+from noise2same.io import Image, wrap
 from noise2same.noise.synthetic import gaussian
+from noise2same.prediction.predict import predict
 from noise2same.quality.metrics import psnr
 
 PICTURE = data.camera()[::4, ::4].astype(np.float32)
@@ -106,6 +107,20 @@ def test_blocks_along_time_and_space_leave_no_seams(tmp_path):
     np.testing.assert_allclose(n2s.io.read(place).data[...], whole, atol=0.02)
 
 
+@pytest.mark.parametrize("axes", ["TYX", "TCYX"])
+def test_small_blocks_blend_as_the_whole_film(axes):
+    x = noisy(STILL)[:, :64, :64]
+    x = x if axes == "TYX" else np.stack([x, x[:, ::-1]], 1)
+    model = n2s.Denoiser(n2s.Config(minutes=0, time=2)).use_pretrained(x, axes)
+    tuned = model.tuned_to(wrap(x, axes))
+    whole, cut = (np.empty_like(x) for _ in range(2))
+    assert tuned.blend is not None
+    for out, block in ((whole, None), (cut, (3, 32, 32))):
+        work = {"normalization": None, "blend": tuned.blend, "tta": True, "block": block}
+        predict(model._ready(tuned.device), x, axes.replace("T", "Z"), out, **work)
+    np.testing.assert_allclose(cut, whole, atol=0.02)
+
+
 # Frames without a picture
 
 
@@ -168,6 +183,41 @@ def test_a_flash_in_one_place_is_no_flicker():
     film = noisy(STILL)
     film[8, 40:60, 40:60] += 120
     assert along_time(wrap(film, "TYX")).data is film
+
+
+# Films on disk
+
+
+def test_a_film_on_disk_is_looked_through_once_while_it_is_open(tmp_path):
+    store = zarr.create_array(tmp_path / "film.zarr", data=spoiled(STILL), chunks=(4, 64, 64))
+    store.attrs["axes"] = "TYX"
+    opened = n2s.io.read(tmp_path / "film.zarr")
+    assert lost_frames(opened) == [3, 8, 9]
+    store[3] = store[4]
+    assert lost_frames(opened) == [3, 8, 9]  # as it was when it was opened
+    assert lost_frames(n2s.io.read(tmp_path / "film.zarr")) == [8, 9]
+
+
+class Store:
+    """Pixels in chunks, each of which is counted when it is read."""
+
+    def __init__(self, pixels: np.ndarray, chunks: tuple[int, ...]) -> None:
+        self.pixels, self.chunks, self.read = pixels, chunks, np.zeros(pixels.shape, int)
+        self.shape, self.dtype, self.ndim = pixels.shape, pixels.dtype, pixels.ndim
+
+    def __getitem__(self, key: tuple[slice, ...]) -> np.ndarray:
+        ends = [part.indices(size)[:2] for part, size in zip(key, self.shape, strict=True)]
+        wide = [slice(a // c, -(-b // c)) for (a, b), c in zip(ends, self.chunks, strict=True)]
+        self.read[tuple(wide)] += 1
+        return self.pixels[key]
+
+
+@pytest.mark.parametrize(("chunks", "share"), [((8, 32, 32), 4 / 16), ((16, 64, 128), 1), ((5, 128, 128), 1)])
+def test_a_look_at_a_film_reads_few_chunks_and_each_once(chunks, share):
+    store = Store(noisy(STILL), chunks)
+    along_time(Image(store, "TYX"))
+    there = store.read[tuple(slice(-(-size // chunk)) for size, chunk in zip(store.shape, chunks, strict=True))]
+    assert there.max() == 1 and there.mean() == share
 
 
 # From the command line

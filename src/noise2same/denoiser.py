@@ -499,9 +499,9 @@ class Denoiser:
             )
             raise InputError(f"{image.name} is {here}D (axes {image.axes}) but {other} {there}D; {hint}.")
 
-    def seen_as(self, image: io.Image) -> io.Image:
+    def seen_as(self, image: io.Image, like: io.Image | None = None) -> io.Image:
         """An image as the network takes it: of a film, along time (`data.film.along_time`)."""
-        return film.along_time(image) if self.frames and ("T" in image.axes or "Z" not in image.axes) else image
+        return film.along_time(image, like) if self.frames and ("T" in image.axes or "Z" not in image.axes) else image
 
     def uses_tta(self, image: io.Image) -> bool:
         """Whether an image gets test-time augmentation by default: if a frame ([Z,] Y, X) or a whole film is small."""

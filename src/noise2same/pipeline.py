@@ -174,6 +174,8 @@ class Listener:
     """Given a line for people: the plan, and where things are kept."""
     on_step: OnStep | None = None
     """Given the `TrainingState` after each step; True or "stop" ends training and keeps what was learned."""
+    on_image: Callable[[io.Image], None] = lambda image: None
+    """Given each image that is opened to be denoised by this process."""
     on_block: Callable[[io.Image, int, int], bool | None] = lambda image, done, total: None
     """Given the image and how many of its blocks are done, of how many; True raises `errors.Cancelled`."""
     on_result: Callable[[Result], None] = lambda result: None
@@ -439,6 +441,7 @@ def denoise_item(
     assessment = None
     try:
         image = job.open(item if image is None else replace(item, source=image), denoiser)
+        listener.on_image(image)
         options: dict[str, Any] = {"dtype": job.dtype, "tta": job.tta, "strength": job.strength, "device": device}
         options |= {"output": item.output, "on_block": partial(listener.on_block, image), "diagnosis": diagnosis}
         options |= {"workers": job.workers, "scheduler": job.scheduler, "resume": resume}
@@ -563,7 +566,7 @@ def assess(noisy: io.Image, done: Denoised, tta: bool | None = None) -> Assessme
     used = tuned.denoiser.uses_tta(noisy) if tta is None else tta
     options: dict[str, Any] = {"diagnosis": tuned.diagnosis, "tta": used, "input_share": done.input_share}
     film = read_part(noisy, clean) if clean is not None and is_film(noisy) else None
-    result = None if clean is None else tuned.denoiser.seen_as(clean)
+    result = None if clean is None else tuned.denoiser.seen_as(clean, like=seen)
     return quality.assess(seen, result, tuned, film=film, **options)
 
 

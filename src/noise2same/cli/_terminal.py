@@ -41,7 +41,7 @@ def bar(title: str) -> Iterator[Any]:
 
 
 class DenoisingBar:
-    """Progress bar for a number of images, on stderr from the first block on; it listens to `on_block`."""
+    """Progress bar for a number of images, on stderr; it listens to `on_image` and `on_block`."""
 
     def __init__(self, images: int) -> None:
         self._images, self._done = images, 0
@@ -55,21 +55,33 @@ class DenoisingBar:
     def __exit__(self, *_: object) -> None:
         self._progress.stop()
 
-    def __call__(self, image: io.Image, done: int, total: int) -> None:
-        """Show how many blocks of an image are done."""
+    def begin(self, image: io.Image) -> None:
+        """Show which image is next: of a large one, all is read before the first block is done."""
         count = f"{self._done + 1} of {self._images}: " if self._images > 1 else ""
         self._progress.start()
-        speed = self._speed(image, done / total)
-        shown = f"Denoising {count}{image.label}"
-        self._progress.update(self._task, completed=self._done + done / total, description=shown, speed=speed)
+        self._progress.update(self._task, description=f"Denoising {count}{image.label}", speed="")
+
+    def __call__(self, image: io.Image, done: int, total: int) -> None:
+        """Show how many blocks of an image are done."""
+        self._progress.update(self._task, completed=self._done + done / total, speed=self._speed(image, done / total))
 
     def _speed(self, image: io.Image, share: float) -> str:
-        """Pixels in a second since the first report on an image; what was done before a resume does not count."""
+        """Pixels, or frames of a film, in a second since the first report on an image.
+
+        What was done before a resume does not count.
+        """
+        from noise2same.data.film import is_film
+
         now = time.monotonic()
         if self._began is None or self._began[0] is not image:
             self._began = image, share, now
         _, before, began = self._began
-        return f"{(share - before) * math.prod(image.shape) / 1e6 / (now - began):.3g} MPix/s" if now > began else ""
+        if now == began:
+            return ""
+        speed = (share - before) / (now - began)
+        if is_film(image):
+            return f"{speed * image.shape[image.axes.index('T')]:.3g} frames/s"
+        return f"{speed * math.prod(image.shape) / 1e6:.3g} MPix/s"
 
     def next(self) -> str:
         """Go on to the next image; which one this was, such as "12 of 200: ", if there are several."""

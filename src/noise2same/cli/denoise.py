@@ -110,7 +110,7 @@ def denoise(
             check_preview(preview, job.open(job.items[0], denoiser))
         warn_of_leftovers(outputs)
         shown = Shown(outputs != [place], bar, batch, as_json=as_json)
-        listener = pipeline.Listener(say=tell, on_block=bar, on_result=shown)
+        listener = pipeline.Listener(say=tell, on_image=bar.begin, on_block=bar, on_result=shown)
         options = {"plan": plan, "resume": run.resume, "log": run.log, "device": run.device}
         options |= {"progress": not batch.quiet, "keep": keep, "journal": outputs[0].parent if shown.several else None}
         results = pipeline.run(job, denoiser, listener=listener, **options)

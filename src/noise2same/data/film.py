@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import warnings
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
@@ -12,12 +13,16 @@ from numpy.typing import NDArray
 
 from noise2same.data import axes as ax
 from noise2same.io import Image, Sliceable
+from noise2same.io.image import OnDisk
 from noise2same.io.raw import expanded
 
 CROPS, SIDE, FRAMES = 4, 64, 256
 """Crops of a film that are measured, their side in pixels, and their frames at most."""
 LOOK, AT_ONCE = 32, 64
-"""Side in pixels of the four crops of each frame, and frames, that are read at once to find lost frames and levels."""
+"""Side in pixels of the four crops of each frame, and about how many frames, that are read at once to find lost frames
+and levels. Four crops apart from each other, as what happens in one place is no flicker."""
+WHOLE_PIXELS = 2**24
+"""Pixels that are read at once of frames that may be lost."""
 SQUARE = 8
 """Side in pixels of the means by which levels of frames are compared. Not measured."""
 FLICKER = 4.0
@@ -33,15 +38,25 @@ def is_film(image: Image) -> bool:
     return "T" in image.axes and image.shape[image.axes.index("T")] > 1
 
 
-def along_time(image: Image) -> Image:
+def along_time(image: Image, like: Image | None = None) -> Image:
     """An image whose depth is time: T becomes Z, and each slice of a volume in time a film of its own (S).
 
     It has not both S and Z. A picture becomes a film of one frame. Frames that show nothing are NaN (`Frames`).
+
+    Parameters
+    ----------
+    image : Image
+        The film.
+    like : Image, optional
+        The film that this one was made of, along time: the same frames are lost, and levels are the same.
     """
     axes = image.axes.replace("Z", "S").replace("T", "Z")
     if "T" not in image.axes:
         return replace(image, data=np.asarray(image.data)[None], axes=f"Z{axes}")
-    lost, levels = _scan(image)
+    if like is None:
+        lost, levels = _scanned(image)
+    else:
+        lost, levels = (like.data.lost, like.data.levels) if isinstance(like.data, Frames) else ((), None)
     if not lost and levels is None:
         return replace(image, axes=axes)
     return replace(image, data=Frames(image.data, image.axes.index("T"), lost, levels), axes=axes)
@@ -81,6 +96,11 @@ class Frames:
         self.shape, self.ndim = film.shape, film.ndim
         self.dtype: np.dtype[Any] = np.result_type(np.float32, film.dtype)
 
+    @property
+    def chunks(self) -> tuple[int, ...] | None:
+        """Those of the film, if it has any."""
+        return chunks_of(self.film)
+
     def __getitem__(self, key: Any) -> NDArray[Any]:
         keys = expanded(key, self.ndim)
         pixels = np.asarray(self.film[tuple(keys)])
@@ -94,29 +114,65 @@ class Frames:
         return pixels
 
 
+def chunks_of(film: Sliceable) -> tuple[int, ...] | None:
+    """What is read and decoded at once of a film, along each axis; None where that is not known."""
+    chunks = getattr(film, "chunks", None)
+    return tuple(chunks) if chunks and all(isinstance(length, int) for length in chunks) else None
+
+
 def lost_frames(image: Image) -> list[int]:
     """Frames of a film that show nothing: all their pixels have one value, as zero, or are not finite.
 
     A film that shows nothing at all has lost none.
     """
-    return _scan(image)[0] if is_film(image) else []
+    return list(_scanned(image)[0]) if is_film(image) else []
 
 
-def _scan(image: Image) -> tuple[list[int], NDArray[np.float32] | None]:
+Scan = tuple[Sequence[int], NDArray[np.float32] | None]
+
+
+def _scanned(image: Image) -> Scan:
+    """The lost frames and the levels of a film, which are looked for once for each file that is open.
+
+    Those of an array are looked for each time: it may have changed since, and that is quick.
+    """
+    if not isinstance(image.data, OnDisk):
+        return _scan(image)
+    found, key = image.data.found, f"film {image.axes}"
+    if key not in found:
+        found[key] = _scan(image)
+    scan: Scan = found[key]
+    return scan
+
+
+def _scan(image: Image) -> Scan:
     """The lost frames and the levels of a film."""
-    time = image.axes.index("T")
-    lost, seen = [], []
-    for at, look in enumerate(_looks(image)):
-        seen.append(_coarse(look))
-        if _is_plain(look):
-            cuts = [slice(at, at + 1) if axis == time else slice(None) for axis in range(len(image.shape))]
-            if _is_plain(np.asarray(image.data[tuple(cuts)])):
-                lost.append(at)
-    if len(lost) == len(seen):
+    lost: list[int] = []
+    seen: list[NDArray[np.float64]] = []
+    for start, looks in _looks(image):
+        seen.append(_coarse(looks))
+        lost += _lost_among(image, start + np.flatnonzero(_plain(looks)))
+    coarse = np.concatenate(seen)
+    if len(lost) == len(coarse):
         return [], None
-    coarse = np.stack(seen)
     coarse[lost] = np.nan
     return lost, _levels(image, coarse)
+
+
+def _lost_among(image: Image, frames: NDArray[np.intp]) -> list[int]:
+    """Which of some frames show nothing in any place."""
+    time, lost = image.axes.index("T"), []
+    most = max(1, WHOLE_PIXELS * image.shape[time] // math.prod(image.shape))
+    for run in np.split(frames, np.flatnonzero(np.diff(frames) > 1) + 1):
+        for part in np.array_split(run, -(-len(run) // most) or 1):
+            if part.size:
+                cuts = _cuts(image, T=slice(int(part[0]), int(part[-1]) + 1))
+                lost += part[_plain(np.moveaxis(np.asarray(image.data[cuts]), time, 0))].tolist()
+    return lost
+
+
+def _cuts(image: Image, **along: slice) -> tuple[slice, ...]:
+    return tuple(along.get(letter, slice(None)) for letter in image.axes)
 
 
 def _levels(image: Image, coarse: NDArray[np.float64]) -> NDArray[np.float32] | None:
@@ -147,36 +203,57 @@ def _levels(image: Image, coarse: NDArray[np.float64]) -> NDArray[np.float32] | 
     return full.transpose([order.index(letter) for letter in image.axes]).astype(np.float32)
 
 
-def _looks(image: Image) -> Iterator[NDArray[Any]]:
-    """Some of the pixels of each frame of a film, (..., Y, X): four crops, one beside the other, or a small frame."""
-    time, rows, columns = (image.axes.index(letter) for letter in "TYX")
-    height, width = image.shape[rows], image.shape[columns]
-    corners = [(0, 0)]
+def _looks(image: Image) -> Iterator[tuple[int, NDArray[Any]]]:
+    """Some of the pixels of each frame of a film, a few frames at a time: the number of the first, and (T, ..., Y, X).
+
+    They are four crops, one beside the other, or a small frame. Of a film with chunks, each crop lies in one of them,
+    and each chunk is read once.
+    """
+    order = [image.axes.index(letter) for letter in "TYX"]
+    length, height, width = (image.shape[axis] for axis in order)
+    known = chunks_of(image.data)
+    frames, *sides = (known[axis] for axis in order) if known else (1, height, width)
+    boxes = [(slice(0, height), slice(0, width))]
     if min(height, width) > 2 * LOOK:
-        corners = [(y * height // 4 - LOOK // 2, x * width // 4 - LOOK // 2) for y in (1, 3) for x in (1, 3)]
-    for start in range(0, image.shape[time], AT_ONCE):
+        boxes = [(_look(y, height, sides[0]), _look(x, width, sides[1])) for y in (1, 3) for x in (1, 3)]
+    together: dict[Any, list[tuple[slice, slice]]] = {}
+    for box in boxes:
+        chunk = tuple(cut.start // side for cut, side in zip(box, sides, strict=True)) if known else len(together)
+        together.setdefault(chunk, []).append(box)
+    step = frames * max(1, AT_ONCE // frames)
+    for start in range(0, length, step):
         parts = []
-        for top, left in corners:
-            cuts = [slice(None)] * len(image.shape)
-            cuts[time] = slice(start, start + AT_ONCE)
-            if len(corners) > 1:
-                cuts[rows], cuts[columns] = slice(top, top + LOOK), slice(left, left + LOOK)
-            parts.append(np.moveaxis(np.asarray(image.data[tuple(cuts)]), (time, rows, columns), (0, -2, -1)))
-        yield from np.concatenate(parts, axis=-1)
+        for group in together.values():
+            top, left = (min(cut.start for cut in cuts) for cuts in zip(*group, strict=True))
+            bottom, right = (max(cut.stop for cut in cuts) for cuts in zip(*group, strict=True))
+            read = image.data[_cuts(image, T=slice(start, start + step), Y=slice(top, bottom), X=slice(left, right))]
+            pixels = np.moveaxis(np.asarray(read), order, (0, -2, -1))
+            parts += [pixels[..., y.start - top : y.stop - top, x.start - left : x.stop - left] for y, x in group]
+        yield start, np.concatenate(parts, axis=-1)
 
 
-def _coarse(look: NDArray[Any]) -> NDArray[np.float64]:
+def _look(quarter: int, size: int, chunk: int) -> slice:
+    """`LOOK` pixels around a quarter of an axis, moved into the chunk that is there."""
+    middle = quarter * size // 4
+    first = middle // chunk * chunk
+    start = max(first, min(middle - LOOK // 2, min(first + chunk, size) - LOOK))
+    return slice(start, start + LOOK)
+
+
+def _coarse(looks: NDArray[Any]) -> NDArray[np.float64]:
     """Means over squares of `SQUARE` pixels a side, (..., places)."""
-    side = min(SQUARE, *look.shape[-2:])
-    height, width = (size // side for size in look.shape[-2:])
-    cut = look[..., : height * side, : width * side].astype(np.float64)
-    squares = cut.reshape(*look.shape[:-2], height, side, width, side).mean(axis=(-3, -1))
-    return squares.reshape(*look.shape[:-2], -1)
+    side = min(SQUARE, *looks.shape[-2:])
+    height, width = (size // side for size in looks.shape[-2:])
+    cut = looks[..., : height * side, : width * side].astype(np.float64)
+    squares = cut.reshape(*looks.shape[:-2], height, side, width, side).mean(axis=(-3, -1))
+    return squares.reshape(*looks.shape[:-2], -1)
 
 
-def _is_plain(frame: NDArray[Any]) -> bool:
-    finite = frame[np.isfinite(frame)] if frame.dtype.kind == "f" else frame
-    return finite.size == 0 or (finite.size == frame.size and bool((finite == finite.flat[0]).all()))
+def _plain(frames: NDArray[Any]) -> NDArray[np.bool_]:
+    """Which of some frames, (T, ...), have pixels of one value alone, or no finite ones."""
+    flat = frames.reshape(len(frames), -1)
+    plain: NDArray[np.bool_] = (flat == flat[:, :1]).all(axis=1)  # which NaN is not
+    return plain | ~np.isfinite(flat).any(axis=1) if flat.dtype.kind == "f" else plain
 
 
 def read_crops(images: Sequence[Image]) -> list[NDArray[np.float32]]:

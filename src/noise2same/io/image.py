@@ -117,12 +117,19 @@ class Image:
             self.data.forget()
 
 
-class _OnDisk:
-    """Shape and type of pixels in a file, in native byte order, whose values are read when it is indexed."""
+class OnDisk:
+    """Shape and type of pixels in a file, in native byte order, whose values are read when it is indexed.
+
+    Attributes
+    ----------
+    found : dict
+        What took a look at all of the pixels to find. It is kept as long as the file is open, and goes with `forget`.
+    """
 
     def __init__(self, shape: tuple[int, ...], dtype: Any) -> None:
         self.shape = tuple(int(length) for length in shape)
         self.ndim = len(self.shape)
+        self.found: dict[str, Any] = {}
         self.dtype: np.dtype[Any] = np.dtype(dtype).newbyteorder("=")
 
     def __getitem__(self, key: Any) -> NDArray[Any]:
@@ -132,12 +139,18 @@ class _OnDisk:
         return np.array(self[...], dtype=dtype, copy=copy)
 
 
-class Pieces(_OnDisk):
+class Pieces(OnDisk):
     """An array on disk of which each part is read again whenever it is indexed, for what is too large to keep."""
 
     def __init__(self, source: Sliceable, path: Path) -> None:
         super().__init__(source.shape, source.dtype)
         self._source, self._path = source, path
+
+    @property
+    def chunks(self) -> tuple[int, ...] | None:
+        """What is read and decoded at once, along each axis, where the file has such parts."""
+        found: tuple[int, ...] | None = getattr(self._source, "chunks", None)
+        return found
 
     def __getitem__(self, key: Any) -> NDArray[Any]:
         try:
@@ -149,7 +162,7 @@ class Pieces(_OnDisk):
         return piece.astype(self.dtype, copy=False)
 
 
-class Decoded(_OnDisk):
+class Decoded(OnDisk):
     """An array that is decoded whole when it is first indexed, and then kept until `forget`.
 
     Parameters
@@ -192,9 +205,10 @@ class Decoded(_OnDisk):
     def forget(self) -> None:
         """Free the memory of the pixels; they are decoded again when they are needed."""
         self._pixels = None
+        self.found.clear()
 
 
-class Part(_OnDisk):
+class Part(OnDisk):
     """Some of the samples of each pixel, along the last axis of `whole`: its colors without alpha, or alpha alone."""
 
     def __init__(self, whole: Decoded | Pieces, samples: slice | int) -> None:
@@ -211,6 +225,7 @@ class Part(_OnDisk):
 
     def forget(self) -> None:
         """As `Decoded.forget`."""
+        self.found.clear()
         if isinstance(self._whole, Decoded):
             self._whole.forget()
 

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
-from functools import cached_property, partial
+from functools import cached_property, reduce
 from itertools import product
 from typing import Any, NamedTuple
 
@@ -300,6 +300,11 @@ def _grid(network: nn.Module, size: tuple[int, ...], normalization: Normalizatio
     return Grid.of(network, size, tuple(map(sum, zip(*margins, strict=True))))
 
 
+def _is_for_films(network: nn.Module) -> bool:
+    """Whether a network, or each of several, is told which frames of a film it is to predict."""
+    return any(isinstance(module, Film) for module in network.modules())
+
+
 def predict_block(
     network: nn.Module,
     source: ax.Sample,
@@ -417,6 +422,14 @@ class Window:
     inside: Region
     levels: NDArray[Any] | None = None
 
+    def only(self, frames: slice) -> Window:
+        """The same with some frames of a film alone, among which those of the region are."""
+        raw = self.raw[:, :, frames]
+        filled = raw if self.filled is self.raw else self.filled[:, :, frames]
+        first, *plane = self.inside
+        inside = (slice(first.start - frames.start, first.stop - frames.start), *plane)
+        return Window(raw, filled, (frames.stop - frames.start, *self.size[1:]), inside, self.levels)
+
 
 def read_window(source: ax.Sample, grid: Grid, region: Region) -> Window:
     """Read the window of a region, and fill NaN and infinite pixels with the value of the nearest valid pixel.
@@ -465,11 +478,15 @@ def predict_window(
     network: nn.Module, window: Window, normalization: Normalization, finish: Finish
 ) -> tuple[NDArray[Any], Predicted]:
     """As `predict_block`, of pixels that are read already."""
-    inside, device = window.inside, finish.device
+    device = finish.device
     if device is None:
         device = next((parameter.device for parameter in network.parameters()), torch.device("cpu"))
     x = _moved(reflect_to(torch.from_numpy(normalization.apply(window.filled)), window.size), device)
-    y = forward(network, x, finish.tta, _frames(network, window, finish))
+    frames = _frames(network, window, finish)
+    y = forward(network, x, finish.tta, frames)
+    if frames is not None:
+        x, window = x[:, :, frames], window.only(frames)
+    inside = window.inside
     weight = torch.ones_like(x) if finish.blend is None else finish.blend.weight(x, y, normalization)
     result = _in_own_units(torch.lerp(x, y, weight), window, normalization, finish)
     share = 1 - weight[:, :, *inside].mean((0, *range(2, weight.ndim))).cpu().numpy().astype(np.float64)
@@ -481,7 +498,7 @@ def predict_window(
 
 def _frames(network: nn.Module, window: Window, finish: Finish) -> slice | None:
     """The frames of a film that are needed for the region of a window; None if it is no film."""
-    if not isinstance(network, Film):
+    if not _is_for_films(network):
         return None
     margin = 0 if finish.blend is None else finish.blend.reach(3)[0]
     inside, length = window.inside[0], window.raw.shape[2]
@@ -523,21 +540,24 @@ def _moved(x: Tensor, device: torch.device) -> Tensor:
 def forward(network: Callable[..., Tensor], x: Tensor, tta: bool, frames: slice | None = None) -> Tensor:
     """One pass of (B, C, [Z,] Y, X), or the mean over the eight rotations and flips of its YX plane.
 
-    Of a film, only some `frames` are predicted, if they are given.
+    Of a film, only some `frames` are predicted and returned, if they are given.
     """
-    if frames is not None:
-        network = partial(network, frames=frames)
-    return over_turns(network, x) if tta else network(x)
+
+    def once(x: Tensor) -> Tensor:
+        return network(x) if frames is None else network(x, frames)[:, :, frames]
+
+    return over_turns(once, x) if tta else once(x)
 
 
 def over_turns(network: Callable[[Tensor], Tensor], x: Tensor) -> Tensor:
     """Mean of a network's outputs over the eight rotations and flips of the YX plane."""
-    total = torch.zeros_like(x)
-    for turns, flip in product(range(4), (False, True)):
-        turned = torch.rot90(x, turns, (-2, -1))
-        clean = network(turned.flip(-1)).flip(-1) if flip else network(turned)
-        total += torch.rot90(clean, -turns, (-2, -1))
-    return total / 8
+
+    def turned(turns: int, flip: bool) -> Tensor:
+        seen = torch.rot90(x, turns, (-2, -1))
+        clean = network(seen.flip(-1)).flip(-1) if flip else network(seen)
+        return torch.rot90(clean, -turns, (-2, -1))
+
+    return reduce(torch.add, (turned(*way) for way in product(range(4), (False, True)))) / 8
 
 
 @contextmanager
