@@ -20,8 +20,9 @@ from numpy.typing import NDArray
 
 from noise2same import train
 from noise2same.data import axes as ax
-from noise2same.denoiser import Denoiser, Tuned
+from noise2same.denoiser import Denoiser
 from noise2same.noise.samples import samples
+from noise2same.one_image import Tuned
 from noise2same.prediction.engines import folded, import_openvino
 
 Run = Callable[[NDArray[np.float32]], NDArray[Any]]

@@ -17,9 +17,10 @@ from noise2same.data.normalize import Normalization
 from noise2same.data.stabilize import Stabilizer
 from noise2same.data.training_data import read_training_data
 from noise2same.errors import InputError
+from noise2same.fingerprint import Fingerprint, fingerprint
 from noise2same.noise.model import NoiseModel
 from noise2same.noise.synthetic import gaussian, poisson_gaussian
-from noise2same.plan import Budget, Decision, Fingerprint, fingerprint, make_plan
+from noise2same.plan import Budget, Decision, make_plan
 
 RNG = np.random.default_rng(0)
 IMAGE = RNG.normal(40, 20, (64, 64)).astype(np.float32)

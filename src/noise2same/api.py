@@ -9,13 +9,11 @@ from typing import TYPE_CHECKING, Any
 
 from noise2same import io, pipeline
 from noise2same.config import Config
-from noise2same.data.film import BOX, along_times
-from noise2same.data.training_data import read_training_data
-from noise2same.denoiser import Denoiser, Device
+from noise2same.denoiser import Denoiser
+from noise2same.device import Device
 from noise2same.errors import InputError
 from noise2same.io import Input
-from noise2same.noise.frames import read_runs
-from noise2same.plan import Plan, choose_time, fingerprint, make_plan
+from noise2same.plan import Plan, choose_time, read_and_plan
 
 if TYPE_CHECKING:
     from noise2same.training.state import OnStep
@@ -46,12 +44,7 @@ def plan(
     """
     config = Config.of(**options)
     opened, targets = Denoiser(config).open_to_train(images, axes, target)
-    runs, time = read_runs(opened), choose_time(opened, config)
-    if time.value:
-        opened, targets = along_times(opened), along_times(targets)
-    data = read_training_data(opened, targets, normalization=config.normalization, box=BOX if time.value else None)
-    found, *_ = fingerprint(data, config, runs, time=time.value)
-    return make_plan(found, config, time=time)
+    return read_and_plan(opened, targets, config, choose_time(opened, config))[0]
 
 
 def train(
@@ -161,18 +154,16 @@ def denoise(
     >>> clean.dtype, bool(clean.std() < noisy.std())
     (dtype('uint8'), True)
     """
+    ways: dict[str, Any] = {"dtype": dtype, "strength": strength, "workers": workers, "scheduler": scheduler}
     if output is not None and isinstance(io.as_path(output), io.Url):
         with io.uploading(output):
             place = io.stage(output, [image])
-            ways: dict[str, Any] = {"dtype": dtype, "strength": strength, "workers": workers, "scheduler": scheduler}
             denoise(image, axes, output=place, device=device, progress=progress, **ways, **options)
         return io.as_path(output)
     images = io.open_images(image, axes)
     names = io.names_in_one_file(images, "denoise them one by one, or train on them first")
     outputs, whole = ([None] * len(names), None) if output is None else io.series.places(names, Path(output))
     model = Denoiser(Config.of(**options))
-    who: dict[str, Any] = {"workers": workers, "scheduler": scheduler}
-    how: dict[str, Any] = {"dtype": dtype, "strength": strength, "verdict": False, "strict": True}
-    job = pipeline.check(images, outputs, wholes=[whole] * len(images), **how, **who)
+    job = pipeline.check(images, outputs, wholes=[whole] * len(images), verdict=False, strict=True, **ways)
     results = pipeline.run(job, model, device=device, progress=progress)
     return whole or (results[0].denoised if len(results) == 1 else [result.denoised for result in results])

@@ -168,6 +168,11 @@ class Config(BaseModel):
         """Name of the method, also where it was given as a class."""
         return self.method if isinstance(self.method, str) else str(self.method.name)
 
+    @property
+    def level_given(self) -> bool:
+        """Whether the user says how strong the noise is."""
+        return self.sigma is not None or self.gain is not None
+
     @classmethod
     def of(cls, **options: Any) -> Config:
         """Config from a user's options, None for those not given; the first thing wrong with them as one sentence.

@@ -7,8 +7,11 @@ from torch import nn
 
 from noise2same.errors import InputError
 
+Device = str | torch.device | None
+"""Name of a device such as "cuda:1" or "cpu"; None for the fastest there is."""
 
-def pick(device: str | torch.device | None = None) -> torch.device:
+
+def pick(device: Device = None) -> torch.device:
     """The device of a name, or the fastest there is.
 
     Raises InputError for a name that torch does not know, or a device that is not there.

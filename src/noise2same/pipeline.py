@@ -24,8 +24,8 @@ from numpy.typing import NDArray
 
 from noise2same import io, markup, methods
 from noise2same.config import Config
-from noise2same.denoiser import Denoised, Denoiser, Device
-from noise2same.device import is_out_of_memory
+from noise2same.denoiser import Denoiser
+from noise2same.device import Device, is_out_of_memory
 from noise2same.errors import Diverged, InputError, NoSpace
 from noise2same.files import PREFIX, claim
 from noise2same.journal import Journal, source_of
@@ -33,6 +33,7 @@ from noise2same.plan import TRAINING_FILES, Plan
 
 if TYPE_CHECKING:
     from noise2same.noise.diagnose import Diagnosis
+    from noise2same.one_image import Denoised
     from noise2same.quality.assess import Assessment
     from noise2same.quality.checks import Verdict, Word
     from noise2same.training.state import OnStep

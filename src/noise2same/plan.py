@@ -9,37 +9,42 @@ from __future__ import annotations
 import math
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from types import ModuleType
 from typing import Any, Generic, Literal, TypeVar
 
 import numpy as np
-import torch
-from numpy.typing import NDArray
-from pydantic import BaseModel, ConfigDict, ValidationError
-from torch import Tensor
+from pydantic import ValidationError
 
 from noise2same import markup, methods
 from noise2same.config import Config, batch_of
+from noise2same.data import axes as ax
 from noise2same.data.channels import shared_structure
-from noise2same.data.film import is_film, read_crops
-from noise2same.data.normalize import Normalization, fill_invalid
-from noise2same.data.stabilize import Stabilizer
-from noise2same.data.training_data import TrainingData
+from noise2same.data.film import is_film
+from noise2same.data.normalize import Normalization
+from noise2same.data.sampling import read_boxes
+from noise2same.data.training_data import MAX_VALUES, TrainingData
 from noise2same.errors import InputError
+from noise2same.fingerprint import (
+    Fingerprint,
+    Frozen,
+    Measured,
+    as_given,
+    frames_share_noise,
+    noise_of_frames,
+    read_and_measure,
+    read_normalized_crops,
+)
 from noise2same.io import Image
 from noise2same.methods import Algorithm, Architecture, DataProfile, Method
 from noise2same.methods.noise2same import Noise2Same, theorem_2
 from noise2same.methods.projected import Projected
 from noise2same.methods.sure import Sure
 from noise2same.networks import film, pretrained
-from noise2same.noise.diagnose import Diagnosis
-from noise2same.noise.frames import along_time, read_runs
-from noise2same.noise.level import HUGE, brightness_range, noise_level
+from noise2same.noise.level import HUGE
 from noise2same.noise.model import NoiseModel
-from noise2same.noise.survey import majority_diagnosis, strength_per_image
 
 T = TypeVar("T")
 Channels = Literal["joint", "separate"]
@@ -78,12 +83,6 @@ LEARNING_RATE = 3e-3
 """Adam's at its highest (benchmarks/presets.md)."""
 LARGEST_RATE = 1e-2
 """Of the learning rates of many processes together, whatever their number; not measured."""
-DOUBLED = 10.0
-"""Standard deviations above the median at which the noise's variance is taken to be doubled, if no gain was found.
-
-For photon noise it is the root of the sky's photons. Tried on two fields of stars with 10 and 20."""
-RANGE_PIXELS = 2**20
-"""About how many pixels the range of brightness is measured of."""
 FULL_RATE_PIXELS = 2**18
 """Pixels from which on a pretrained network is trained at the full rate; with fewer it soon overfits their noise.
 
@@ -135,12 +134,6 @@ OLDER = "the model is older than this choice"
 """Why a plan of an earlier version has a decision that it had not."""
 
 
-class Frozen(BaseModel):
-    """Data that does not change, with no unknown fields."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
-
-
 @dataclass(frozen=True)
 class Decision(Generic[T]):
     """A value and why it was chosen."""
@@ -159,36 +152,6 @@ class Budget(Frozen):
         if self.steps is not None:
             return f"{self.steps} steps"
         return f"{self.minutes:g} minute{'s' * (self.minutes != 1)}"
-
-
-class Fingerprint(Frozen):
-    """What was measured of the training images."""
-
-    dims: int
-    """Number of spatial dimensions, of which time is one in a film that is denoised along it."""
-    time: int = 0
-    """Frames of a film before and after each frame that it is denoised with; 0 for none."""
-    channels: int
-    shared_structure: tuple[float, ...] = ()
-    """Largest correlation of each channel's fine structure with another's, beneath the noise; empty for one channel."""
-    images: int
-    """Number of images, or of the boxes that represent them."""
-    pixels: int
-    """Of all of them."""
-    noise: NoiseModel
-    """In the images' own units."""
-    steady: bool
-    """Whether the noise is equally strong in dark and bright places, and its level is sure."""
-    noise_varies: bool
-    """Whether some images have much stronger noise than others."""
-    mean_strength: float = 1.0
-    """Mean variance of the noise over all images, as a share of what `noise` says; 1 where it does not vary."""
-    scale: Normalization
-    """What a normalized unit is worth in the images' own units."""
-    brightness_range: float = 1.0
-    """Standard deviation of the images over their usual spread (`noise.level`), of the channel with the largest."""
-    stabilized: Normalization | None = None
-    """What a normalized unit is worth on the scale on which photon noise is steady; None if it was not looked at."""
 
 
 @dataclass(frozen=True)
@@ -335,7 +298,7 @@ class Plan(Frozen):
     def noise_is_given(self) -> bool:
         """Whether the user said what the noise is."""
         model = self.config.method_settings.get("noise_model", "auto")
-        return self.config.sigma is not None or self.config.gain is not None or model != "auto"
+        return self.config.level_given or model != "auto"
 
     def relative_level(self) -> str:
         """Standard deviation of the noise as a share of that of the images; the least and the largest channel's."""
@@ -419,7 +382,7 @@ class Plan(Frozen):
             data.channels,
             noise=self.normalized_noise(),
             noise_extent=self.noise_extent.value,
-            level_given=self.config.sigma is not None or self.config.gain is not None,
+            level_given=self.config.level_given,
             low=low,
             high=high,
             normalization=data.normalization,
@@ -467,102 +430,6 @@ def architecture_of(config: Config, features: int) -> Architecture:
     return Architecture(config.features or features, config.levels, config.block)
 
 
-# Measuring
-
-
-def fingerprint(
-    data: TrainingData, config: Config, runs: Sequence[NDArray[Any]] = (), *, time: int = 0
-) -> tuple[Fingerprint, tuple[float, ...] | None, Diagnosis]:
-    """Measure what a plan rests on, the strength of the noise in each image where it differs, and the diagnosis.
-
-    Parameters
-    ----------
-    data : TrainingData
-        The images.
-    config : Config
-        What the user asks for.
-    runs : sequence of ndarray
-        Consecutive frames of the images, where they are films, as `noise.frames.read_runs` reads them.
-    time : int
-        Frames before and after each frame that films are denoised with.
-    """
-    diagnosis, correlated = majority_diagnosis(data.raw, runs)
-    noise = diagnosis.noise if diagnosis.sigma > 0 else _level_alone(data)
-    noise = replace(noise, mean=data.scale.mean, std=data.scale.std)  # of all pixels, not of those diagnosed
-    given = config.sigma is not None or config.gain is not None
-    strengths = None
-    if not given:
-        strengths = strength_per_image(data.images, noise.normalized(data.scale), correlated=correlated)
-    ranges, middles = _brightness(data, noise)
-    stabilized = None
-    if config.scale == "stabilized" or max(ranges) > HUGE:
-        stabilized = Normalization.measure(data.raw, _stabilizer(_as_given(noise, config), ranges, middles))
-    found = Fingerprint(
-        dims=data.dims,
-        time=time,
-        channels=data.channels,
-        shared_structure=shared_structure(data.raw, noise.extent),
-        images=len(data.images),
-        pixels=data.pixels,
-        noise=noise,
-        steady=diagnosis.steady,
-        noise_varies=strengths is not None,
-        mean_strength=_mean_strength(data, strengths),
-        scale=data.scale,
-        brightness_range=max(ranges),
-        stabilized=stabilized,
-    )
-    return found, strengths, diagnosis
-
-
-def _brightness(data: TrainingData, noise: NoiseModel) -> tuple[list[float], list[float]]:
-    """Range of brightness and median of each channel."""
-    step = max(1, round(data.pixels / RANGE_PIXELS))
-    ranges, middles = [], []
-    for channel in range(data.channels):
-        pixels = np.concatenate([box[:, channel].reshape(-1)[::step] for box in data.raw]).astype(np.float64)
-        pixels = pixels[np.isfinite(pixels)]
-        pixels = pixels if pixels.size else np.zeros(1)
-        middles.append(float(np.median(pixels)))
-        ranges.append(brightness_range(pixels, _variance_at(noise, channel, middles[-1]) ** 0.5))
-    return ranges, middles
-
-
-def _stabilizer(noise: NoiseModel, ranges: list[float], middles: list[float]) -> Stabilizer:
-    """What makes the noise steady. A channel with a huge range, but no gain that could be found, is given one."""
-    slopes, offsets = [], []
-    for channel, (extent, middle) in enumerate(zip(ranges, middles, strict=True)):
-        one = noise.channel(channel)
-        a, b = one.a[0], one.b[0]
-        if a <= 0 and extent > HUGE:
-            variance = _variance_at(noise, channel, middle)
-            a = variance**0.5 / DOUBLED
-            b = variance - a * middle
-        slopes.append(a)
-        offsets.append(b)
-    return Stabilizer(tuple(slopes), tuple(offsets))
-
-
-def _variance_at(noise: NoiseModel, channel: int, intensity: float) -> float:
-    return float(noise.channel(channel).variance(np.full((1, 1, 1), intensity)).item())
-
-
-def _mean_strength(data: TrainingData, strengths: tuple[float, ...] | None) -> float:
-    """Mean of the strengths over all pixels."""
-    if strengths is None:
-        return 1.0
-    sizes = [image.size for image in data.images]
-    return sum(size * strength for size, strength in zip(sizes, strengths, strict=True)) / sum(sizes)
-
-
-def _level_alone(data: TrainingData) -> NoiseModel:
-    """The noise of images that are too small to diagnose, or constant almost everywhere."""
-    scale = Normalization.measure([data.raw[0]])
-    level = noise_level(data.raw[0])
-    offsets = tuple(s**2 - a * m for s, a, m in zip(level.sigma, level.slope, scale.mean, strict=True))
-    return NoiseModel(level.slope, offsets, scale.mean, scale.std)
-
-
 # Deciding
 
 ASKED = "it was asked for, or is the preset's"
@@ -571,6 +438,25 @@ NO_FILM = "there is no film"
 
 def _because(value: T, reason: str) -> Decision[T]:
     return Decision(value, reason)
+
+
+def read_and_plan(
+    images: list[Image],
+    targets: list[Image] | None,
+    config: Config,
+    time: Decision[int],
+    *,
+    plan: Plan | None = None,
+    trained: Channels | None = None,
+    on_unreadable: Callable[[InputError], None] | None = None,
+) -> tuple[Plan, Measured]:
+    """Read training images, and make a plan for them unless one is given, which then has to fit them."""
+    how = config.normalization if plan is None else plan.normalization.value
+    ways: dict[str, Any] = {"time": time.value, "normalization": how, "on_unreadable": on_unreadable}
+    found = read_and_measure(images, targets, config, **ways)
+    plan = make_plan(found.fingerprint, config, trained=trained, time=time) if plan is None else plan
+    plan.check_fits(found.fingerprint, trained)
+    return plan, found
 
 
 def make_plan(
@@ -594,8 +480,8 @@ def make_plan(
     assert issubclass(method, Method), "only methods that are trained have a plan"
     settings = methods.settings_of(method, config)
     noise = _choose_noise(found, config, getattr(settings, "noise_model", "auto"))
-    features = choose_features(config, method, found.dims, found.images, time=found.time)
-    channels = choose_channels(
+    features = _choose_features(found, config, method)
+    channels = _choose_channels(
         config, method, features.value, found.channels, found.shared_structure, time=found.time, trained=trained
     )
     start = _choose_start(found, config, method, noise.value, channels.value, features.value, trained is not None)
@@ -645,8 +531,8 @@ def choose_time(images: Sequence[Image], config: Config) -> Decision[int]:
     if config.method != "auto" and not issubclass(able, Sure | Projected):
         return _because(0, f"{able.name} is used as it was published")
     crops = read_normalized_crops(images)
-    apart, within = _noise_of_frames(crops)
-    if apart < SHARED_NOISE * within or _share_noise(images):
+    apart, within = noise_of_frames(crops)
+    if apart < SHARED_NOISE * within or frames_share_noise(images):
         return _because(0, "frames share their noise, as after interpolation: together they tell no more than alone")
     left = film.measure(crops, min(apart, within), frames).share
     if left > USELESS_TIME:
@@ -654,32 +540,15 @@ def choose_time(images: Sequence[Image], config: Config) -> Decision[int]:
     return _because(frames, f"with the frames around it, {left:.0%} of a frame's error is left")
 
 
-def _share_noise(films: Sequence[Image]) -> bool:
-    runs = read_runs(films)
-    return any(along_time([run[channel] for run in runs]) for channel in range(min(map(len, runs), default=0)))
-
-
-def measure_films(images: Sequence[Image], frames: int) -> list[film.Statistics]:
-    """What a network that looks at so many frames is told of films: of all channels together, then of each."""
-    crops = read_normalized_crops(images)
-    channels = range(crops[0].shape[1])
-    parts = [crops] if len(channels) == 1 else [[crop[:, [channel]] for crop in crops] for channel in channels]
-    together = [] if len(channels) == 1 else [film.measure(crops, min(_noise_of_frames(crops)), frames)]
-    return together + [film.measure(part, min(_noise_of_frames(part)), frames) for part in parts]
-
-
-def read_normalized_crops(images: Sequence[Image]) -> list[Tensor]:
-    """Crops of films, (1, C, T, Y, X), with the mean 0 and the variance 1."""
-    crops = read_crops(images)
-    scale = Normalization.measure(crops)
-    return [torch.from_numpy(scale.apply(fill_invalid(crop)[0])) for crop in crops]
-
-
-def _noise_of_frames(crops: Sequence[Tensor]) -> tuple[float, float]:
-    """Variance of the noise, by what differs from frame to frame and by what differs from pixel to pixel."""
-    apart = [float((one[:, :, 1:] - one[:, :, :-1]).square().mean()) / 2 for one in crops]
-    within = [np.square(noise_level(one[:, :, one.shape[2] // 2].numpy()).sigma).mean() for one in crops]
-    return float(np.mean(apart)), float(np.mean(within))
+def settings_untrained(images: Sequence[Image], config: Config, method: type[Algorithm]) -> Config:
+    """The settings with which a pretrained network is taken as it is, for images like these."""
+    time, count = choose_time(images, config).value, ax.channels(images[0].axes, images[0].shape)
+    features = config.features or (FEATURES if time else FEATURES_PICTURE)
+    known = count == 1 or time or config.channels != "auto"
+    shared = () if known else shared_structure(read_boxes(images, MAX_VALUES))
+    channels = _choose_channels(config, method, features, count, shared, time=time).value
+    chosen = {"normalization": "image", "channels": channels, "features": features, "time": time}
+    return config.model_copy(update=chosen)
 
 
 def _choose_scale(found: Fingerprint, config: Config) -> Decision[Literal["linear", "stabilized"]]:
@@ -744,8 +613,8 @@ def _why_not_sure(found: Fingerprint, scale: str) -> str | None:
 
 def _choose_noise(found: Fingerprint, config: Config, model: str) -> Decision[NoiseModel]:
     noise, count = found.noise, found.channels
-    if config.sigma is not None or config.gain is not None:
-        return _because(_positive(_as_given(noise, config), model), "the level was given")
+    if config.level_given:
+        return _because(_positive(as_given(noise, config), model), "the level was given")
     variances = [sigma**2 for sigma in noise.sigma]
     if model == "gaussian":
         flat = replace(noise, a=(0.0,) * count, b=tuple(variances), kind="gaussian")
@@ -755,14 +624,6 @@ def _choose_noise(found: Fingerprint, config: Config, model: str) -> Decision[No
         photons = replace(noise, a=slopes, b=(0.0,) * count, kind="poisson")
         return _because(_positive(photons, model), "noise_model=poisson, level as measured")
     return _because(noise, f"measured, confidence {noise.confidence:.2f} of 1")
-
-
-def _as_given(noise: NoiseModel, config: Config) -> NoiseModel:
-    """The noise, with the level that the user gave, if any."""
-    if config.sigma is None and config.gain is None:
-        return noise
-    count = len(noise.b)
-    return replace(noise, a=(config.gain or 0.0,) * count, b=((config.sigma or 0.0) ** 2,) * count)
 
 
 def _positive(noise: NoiseModel, model: str) -> NoiseModel:
@@ -801,7 +662,7 @@ def _choose_extent(
 
 
 def _choose_strengths(found: Fingerprint, config: Config) -> Decision[bool]:
-    if config.sigma is not None or config.gain is not None:
+    if config.level_given:
         return _because(False, "the level was given for all images")
     if found.noise_varies:
         return _because(True, "the noise is much stronger in some images than in others")
@@ -814,22 +675,21 @@ def _normalization(config: Config) -> Decision[Literal["dataset", "image"]]:
     return _because("dataset", "images of one set keep their relative brightness")
 
 
-def choose_features(config: Config, method: type[Algorithm], dims: int, images: int, *, time: int = 0) -> Decision[int]:
-    """How wide the network is."""
+def _choose_features(found: Fingerprint, config: Config, method: type[Algorithm]) -> Decision[int]:
     if config.features is not None:
         return _because(config.features, ASKED)
     if not issubclass(method, Sure | Projected) or config.from_scratch:
         return _because(FEATURES, "a narrow network learns faster from random weights")
-    if time:
+    if found.time:
         return _because(FEATURES, "the pretrained network for films has so many")
-    if dims == 3:
+    if found.dims == 3:
         return _because(FEATURES, "a narrow network learns a volume faster")
-    if images > 1:
+    if found.images > 1:
         return _because(FEATURES, "a narrow network denoises many images faster")
     return _because(FEATURES_PICTURE, "a wide network is slightly better, and one picture takes little time")
 
 
-def choose_channels(
+def _choose_channels(
     config: Config,
     method: type[Algorithm],
     features: int,
@@ -951,6 +811,8 @@ def _choose_freeze(config: Config, start: str) -> Decision[float]:
         "statistics of batches drift from those that the network predicts with: images get darker",
     )
 
+
+# Wording
 
 LABELS = {
     "time": "frames to either side",

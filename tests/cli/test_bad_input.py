@@ -86,8 +86,8 @@ def objects() -> None:
     np.save("bad.npy", np.array([[{}, {}], [{}, {}]], dtype=object), allow_pickle=True)
 
 
-def text(name: str) -> Make:
-    return lambda: Path(name).write_text("hello, this is not what you are looking for")
+def text(name: str, content: str = "hello, this is not what you are looking for") -> Make:
+    return lambda: Path(name).write_text(content)
 
 
 def folder_of_zvi() -> None:
@@ -130,6 +130,7 @@ IMAGES: list[tuple[str, Make, str, tuple[str, ...]]] = [
     ("cut NPY", cut_npy, "bad.npy", ("bad.npy is truncated", "copy or export it again")),
     ("text as PNG", text("bad.png"), "bad.png", ("bad.png", "corrupt")),
     ("text as TIFF", text("bad.tif"), "bad.tif", ("bad.tif", "corrupt")),
+    ("encrypted", text("bad.tif", "Salted__12345678"), "bad.tif", ("bad.tif is encrypted", "decrypt it")),
     ("damaged Zarr", cut_zarr, "bad.zarr", ("bad.zarr is damaged",)),
     ("folder as Zarr", Path("bad.zarr").mkdir, "bad.zarr", ("bad.zarr",)),
     ("complex", array(40, 40, dtype="complex64"), "bad.npy", ("bad.npy", "complex64", "convert it")),

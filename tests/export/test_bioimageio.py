@@ -15,8 +15,8 @@ import torch
 
 import noise2same as n2s
 from noise2same import io
-from noise2same.denoiser import Tuned
 from noise2same.noise.samples import samples
+from noise2same.one_image import Tuned
 
 pytest.importorskip("bioimageio.core", reason="comes with the extra export")
 pytestmark = pytest.mark.filterwarnings("ignore")  # of bioimageio, pydantic and xarray, about each other

@@ -13,9 +13,9 @@ from torch import nn
 
 import noise2same as n2s
 from noise2same.data import axes as ax
-from noise2same.denoiser import Tuned
 from noise2same.errors import InputError
 from noise2same.noise.samples import samples
+from noise2same.one_image import Tuned
 from noise2same.prediction.engines import import_openvino
 
 SMALL = {"steps": 3, "features": 4, "levels": 2, "batch": 2, "patch": 32, "patch_3d": (8, 16, 16), "progress": False}

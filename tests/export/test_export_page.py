@@ -11,7 +11,8 @@ import numpy as np
 import pytest
 import torch
 
-from noise2same.denoiser import Denoiser, Tuned
+from noise2same.denoiser import Denoiser
+from noise2same.one_image import Tuned
 
 PAGE = Path(__file__).parents[2] / "docs" / "export.md"
 EXAMPLES = re.findall(r"## With (.+?)\n\n```python\n(.+?)```", PAGE.read_text(), flags=re.DOTALL)

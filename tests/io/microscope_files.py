@@ -55,7 +55,8 @@ def write_lif(path: Path, images: Sequence[tuple[str, NDArray[np.generic]]]) -> 
         for number, (_, pixels) in enumerate(images):
             name = f"MemBlock_{number}"
             head = struct.pack("<IIBQBI", 0x70, 2 * len(name) + 14, 0x2A, pixels.nbytes, 0x2A, len(name))
-            file.write(head + name.encode("utf-16-le") + pixels.tobytes())
+            file.write(head + name.encode("utf-16-le"))
+            pixels.tofile(file)  # which may be more than fits into memory
 
 
 def _element(number: int, axes: str, pixels: NDArray[np.generic]) -> str:

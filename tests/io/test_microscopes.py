@@ -228,3 +228,15 @@ def test_ome_xml_goes_through_zarr(cluster: Path, tmp_path: Path) -> None:
     found = ome(tmp_path / "b.ome.tif")
     assert [channel.name for one in found.images for channel in one.pixels.channels] == ["DAPI", "GFP"] * 2
     assert [one.pixels.size_y for one in found.images] == [64, 80]
+
+
+def test_a_stack_that_is_taken_plane_by_plane_keeps_what_its_file_said(tmp_path: Path) -> None:
+    write_czi(tmp_path / "a.czi", [noise((1, 1, 3, 64, 70))])
+    write_lif(tmp_path / "b.lif", [("ZYX", noise((3, 64, 70)))])
+    for name in ("a.czi", "b.lif"):
+        image = io.read(tmp_path / name, "SYX")
+        copied = copy(image, tmp_path / f"{name}.ome.tif")
+        assert (image.axes, copied.axes) == ("SYX", "ZYX")
+        found = ome(tmp_path / f"{name}.ome.tif")
+        assert found.images[0].pixels.channels[0].name in ("DAPI", "dye 0")
+        assert found.images[0].pixels.physical_size_z == pytest.approx(0.5)

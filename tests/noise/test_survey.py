@@ -9,10 +9,10 @@ from skimage.data import camera
 
 from noise2same import Config, io
 from noise2same.data.training_data import TrainingData, read_training_data
+from noise2same.fingerprint import fingerprint
 from noise2same.noise.diagnose import diagnose
 from noise2same.noise.survey import majority_diagnosis
 from noise2same.noise.synthetic import gaussian
-from noise2same.plan import fingerprint
 
 
 def read(images) -> TrainingData:

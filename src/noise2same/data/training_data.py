@@ -132,7 +132,7 @@ def read_training_data(
         kinds = "NaN or infinite pixels"
         if any(isinstance(image.data, Frames) for image in images):
             kinds = "pixels of frames without a picture, NaN or infinite"
-        warnings.warn(f"{bad} {kinds} are left out of training.", stacklevel=4)
+        warnings.warn(f"{bad} {kinds} are left out of training.", stacklevel=6)
     pooled = Normalization.measure(raw)
     scales = [pooled] * len(raw) if normalization == "dataset" else [Normalization.measure([box]) for box in raw]
     mean, std = (tuple(np.mean([getattr(scale, name) for scale in scales], axis=0)) for name in ("mean", "std"))

@@ -149,7 +149,8 @@ def _described(image: Image, axes: str | None, fallback: str | None, name: str) 
     axes = ax.check(axes or ax.guess(image.shape, name=name), image.shape, name=name)
     sizes = units.checked(image.pixel_size, axes, name=name)
     unit = str(image.unit) if set(sizes) & set("ZYX") else ""
-    return replace(image, axes=axes, pixel_size=sizes, unit=unit)
+    details = image.details | {"stored_axes": image.details.get("stored_axes", image.axes)}
+    return replace(image, axes=axes, pixel_size=sizes, unit=unit, details=details)
 
 
 def open_images(

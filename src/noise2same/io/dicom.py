@@ -77,20 +77,32 @@ def _headers(where: Path, paths: Sequence[Path]) -> list[tuple[Path, Any]]:
     for path in paths:
         with path.open("rb") as file, warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            header = pydicom.dcmread(file, stop_before_pixels=True)
+            try:
+                header = pydicom.dcmread(file, stop_before_pixels=True)
+            except pydicom.errors.InvalidDicomError:
+                raise ValueError("no DICOM header") from None
             left = os.fstat(file.fileno()).st_size - file.tell()
+        if "EncryptedAttributesSequence" in header and "Rows" not in header:
+            raise InputError(f"{path} is encrypted, with its image; export it again without protection.")
         if "Rows" not in header or "BitsAllocated" not in header:
             kind = header.get("SOPClassUID")
             raise InputError(f"{path} has no image: it is {getattr(kind, 'name', 'DICOM without pixels')}.")
-        syntax = header.file_meta.get("TransferSyntaxUID", pydicom.uid.ImplicitVRLittleEndian)
-        if not syntax.is_compressed and left < pixels.get_expected_length(header):
-            raise InputError(f"{path} is truncated: it ends before its pixels do; copy or export it again.")
+        syntax = _syntax(header)
         _check_decoder(path, pydicom.pixels, syntax)
+        if not (syntax.is_compressed or syntax.is_deflated) and left < pixels.get_expected_length(header):
+            raise InputError(f"{path} is truncated: it ends before its pixels do; copy or export it again.")
         found.append((path, header))
     return found
 
 
+def _syntax(header: Any) -> Any:
+    """How a file is written; very old ones do not say it."""
+    return header.file_meta.get("TransferSyntaxUID", load("pydicom.uid", "medicine", Path()).ImplicitVRLittleEndian)
+
+
 def _check_decoder(path: Path, pixels: Any, syntax: Any) -> None:
+    if not syntax.is_transfer_syntax or syntax.is_private:
+        raise InputError(f"{path} has a transfer syntax that is not of the standard ({syntax}); export it again.")
     try:
         known = not syntax.is_compressed or pixels.get_decoder(syntax).is_available
     except NotImplementedError:
@@ -163,7 +175,7 @@ def _image(
     raw = load("pydicom.pixels.utils", "medicine", path).pixel_dtype(header)
     frame = (int(header.Rows), int(header.Columns), *colors)
     dtype = _physical(raw, header.get("BitsStored", 16), rescales)
-    pixels = _Frames(frames, rescales, (*shape, *frame), len(frame), dtype)
+    pixels = _Frames(frames, rescales, (*shape, *frame), len(frame), dtype, whole=_syntax(header).is_deflated)
     axes = f"{outer}YX{'C' if colors else ''}"
     return Image(lazily(pixels, path), "" if "?" in axes else axes, size, "millimeter", path)
 
@@ -181,7 +193,7 @@ def _physical(raw: np.dtype[Any], bits: int, rescales: list[tuple[float, float]]
 
 
 class _Frames(Boxes):
-    """Frames of files, the last of whose axes are those of a frame."""
+    """Frames of files, the last of whose axes are those of a frame; a file that is packed is read as a `whole`."""
 
     def __init__(
         self,
@@ -190,8 +202,10 @@ class _Frames(Boxes):
         shape: tuple[int, ...],
         inner: int,
         dtype: np.dtype[Any],
+        *,
+        whole: bool,
     ) -> None:
-        self._frames, self._rescales, self._inner = frames, rescales, inner
+        self._frames, self._rescales, self._inner, self._whole = frames, rescales, inner, whole
         self.shape, self.dtype = shape, dtype
 
     def _box(self, box: Any) -> NDArray[Any]:
@@ -208,7 +222,8 @@ class _Frames(Boxes):
         slope, intercept = self._rescales[number]
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            pixels = load("pydicom.pixels", "medicine", path).pixel_array(path, index=index)
+            source = load("pydicom", "medicine", path).dcmread(path) if self._whole else path
+            pixels = load("pydicom.pixels", "medicine", path).pixel_array(source, index=index)
         if (slope, intercept) == (1, 0):
             return np.asarray(pixels)
         return pixels.astype(self.dtype) * self.dtype.type(slope) + self.dtype.type(intercept)

@@ -28,6 +28,7 @@ _ADVICE = {
     "save the array in Python as .npy": ".npz .mat .h5 .hdf5 .hdf .nc .klb",
     "open in Fiji (File > Import > Raw) and save as TIFF": ".raw",
     "unpack first": ".gz .bz2 .xz .zst .zip .7z .tar .tgz .rar",
+    "decrypt first": ".gpg .pgp .age .enc .aes .p7m",
 }
 ADVICE = {suffix: advice for advice, suffixes in _ADVICE.items() for suffix in suffixes.split()}
 _PACKED = (".gz", ".bz2", ".xz", ".zst")
@@ -39,6 +40,18 @@ _SIDECARS = (
 )
 SIDECARS = frozenset(_SIDECARS.split())
 FEW = 4  # kinds of file that a message lists
+# what a file under another name is, by a part of its first bytes; for DICOM, the number is that of encrypted CMS
+_DISGUISES = {
+    b"Salted__": "encrypted by OpenSSL; decrypt",
+    b"-----BEGIN PGP": "encrypted by PGP; decrypt",
+    b"age-encryption.org": "encrypted by age; decrypt",
+    b"\x06\x09\x2a\x86\x48\x86\xf7\x0d\x01\x07\x03": "encrypted (CMS); decrypt",
+    b"application/pkcs7-mime": "encrypted (S/MIME); decrypt",
+    b"PK\x03\x04": "a zip archive; unpack",
+    b"7z\xbc\xaf\x27\x1c": "a 7z archive; unpack",
+    b"Rar!\x1a\x07": "a RAR archive; unpack",
+}
+_START = 128  # bytes that are looked at
 
 
 def suffix(path: Path) -> str:
@@ -51,6 +64,17 @@ def advice(kind: str) -> str:
     """How to come from files of a suffix to ones that can be read; '' if it is not known."""
     steps = [ADVICE[part] for part in re.findall(r"\.\w+", kind) if part in ADVICE]
     return steps[0] if steps else ""
+
+
+def disguise(path: Path) -> str:
+    """What a file is that has the name of an image, and what to do, if its first bytes tell; '' if they do not."""
+    if not path.is_file():
+        return ""
+    with path.open("rb") as file:
+        start = file.read(_START)
+    if start.startswith(b"PK\x03\x04") and len(start) > 6 and start[6] & 1:
+        return "an encrypted zip archive; unpack"
+    return next((found for mark, found in _DISGUISES.items() if mark in start), "")
 
 
 def unread(paths: Iterable[Path], *, known: bool = False) -> list[Path]:

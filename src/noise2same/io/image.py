@@ -14,14 +14,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from noise2same.errors import InputError
-from noise2same.files import identity
+from noise2same.files import file_of, identity
+from noise2same.io import foreign
 from noise2same.io.raw import Boxes, expanded
 from noise2same.io.remote import Url, explain
 
 # what readers say of pixels that are whole but packed in a way that they do not know
 _CODEC = re.compile(
     r"(compression|codec|scheme)\b.*\b(not supported|unsupported|unknown)|requires the .* package|"
-    r"(unsupported|unknown|cannot decompress)\b.*\b(compression|codec)",
+    r"(unsupported|unknown|unrecognized|cannot decompress)\b.*\b(compression|codec)|not a known COMPRESSION|"
+    r"codec not available|The method or operation is not implemented",  # the last is what libCZI says
     re.IGNORECASE,
 )
 LAZY_BYTES = 2**30  # larger images are read piece by piece
@@ -156,9 +158,7 @@ class Pieces(OnDisk):
         except (IndexError, MemoryError):
             raise
         except Exception as error:  # readers raise anything on damaged data
-            if isinstance(self._path, Url):
-                raise explain(self._path, error) from error
-            raise InputError(f"{self._path} is damaged: a part of its pixels cannot be read ({error}).") from error
+            raise unreadable(self._path, error, "damaged: a part of its pixels cannot be read") from error
         return piece.astype(self.dtype, copy=False)
 
 
@@ -237,7 +237,7 @@ def lazily(source: Boxes, path: Path) -> Decoded | Pieces:
     return Pieces(source, path)
 
 
-def unreadable(path: Path, error: Exception) -> InputError:
+def unreadable(path: Path, error: Exception, damage: str = "truncated or corrupt") -> InputError:
     """What to raise for an error that a reader raised, which may be any on a damaged file."""
     if isinstance(path, Url):
         return explain(path, error)
@@ -247,10 +247,10 @@ def unreadable(path: Path, error: Exception) -> InputError:
         return InputError(f"{path} does not fit into memory; convert it to .zarr, which is read piece by piece.")
     reason = " ".join(str(error).split())[:120] or type(error).__name__
     if _CODEC.search(reason):
-        return InputError(
-            f"{path} has a compression that cannot be read ({reason}); save it again without, or with zlib."
-        )
-    return InputError(f"{path} is truncated or corrupt ({reason}); copy or export it again.")
+        return InputError(f"{path} has a compression that cannot be read ({reason}); save it again without.")
+    if what := foreign.disguise(file_of(path)):
+        return InputError(f"{path} is {what} it first.")
+    return InputError(f"{path} is {damage} ({reason}); copy or export it again.")
 
 
 def dtype_of(name: str) -> np.dtype[Any]:

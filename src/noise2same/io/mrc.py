@@ -16,6 +16,7 @@ from noise2same.errors import InputError
 from noise2same.io import units
 from noise2same.io.extras import load
 from noise2same.io.image import Image
+from noise2same.io.mapped import Filled
 from noise2same.io.packed import filled, mapped, stored
 from noise2same.io.scaling import Scaling
 
@@ -148,12 +149,13 @@ def _new_header(path: Path, like: Image) -> NDArray[Any]:
     return header
 
 
-def _describe(header: NDArray[Any], out: NDArray[Any]) -> None:
+def _describe(header: NDArray[Any], out: Filled) -> None:
     """Note minimum, maximum, mean and deviation of the finite pixels: viewers take their contrast from them."""
     flat, low, high, count, total, squares = out.reshape(-1), math.inf, -math.inf, 0, 0.0, 0.0
     for start in range(0, flat.size, SLAB):
         part = np.asarray(flat[start : start + SLAB], np.float64)
         part = part[np.isfinite(part)]
+        out.release()
         if part.size:
             low, high, count = min(low, float(part.min())), max(high, float(part.max())), count + part.size
             total, squares = total + float(part.sum()), squares + float((part**2).sum())

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from noise2same.errors import InputError
 from noise2same.files import reserve
 from noise2same.io.image import Image, Pieces
+from noise2same.io.mapped import Filled
 from noise2same.io.raw import Raw, expanded
 
 suffixes = (".npy",)
@@ -52,7 +53,7 @@ def check(path: Path, like: Image | None, dtype: np.dtype[Any]) -> None:
 
 @contextmanager
 def create(path: Path, like: Image, dtype: np.dtype[Any]) -> Iterator[np.ndarray[Any, Any]]:
-    out = np.lib.format.open_memmap(path, mode="w+", dtype=dtype, shape=like.shape)
+    out = np.lib.format.open_memmap(path, mode="w+", dtype=dtype, shape=like.shape).view(Filled)
     reserve(path)
     yield out
     out.flush()

@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 
 from noise2same.files import reserve
 from noise2same.io.image import Decoded, Pieces
+from noise2same.io.mapped import Filled
 from noise2same.io.raw import Raw
 from noise2same.io.scaling import Physical, Scaling
 
@@ -63,12 +64,12 @@ def filled(path: Path) -> Iterator[BinaryIO]:
             shutil.copyfileobj(plain, packed, 2**20)
 
 
-def mapped(file: BinaryIO, shape: tuple[int, ...], dtype: np.dtype[Any]) -> np.memmap[Any, Any]:
+def mapped(file: BinaryIO, shape: tuple[int, ...], dtype: np.dtype[Any]) -> Filled:
     """Room for pixels at the end of what is written of a file, as an array to fill; the file goes on behind it."""
     start = file.seek(0, 2)
     file.truncate(start + math.prod(shape) * dtype.itemsize)
     file.flush()
     reserve(file)
-    out: np.memmap[Any, Any] = np.memmap(file, dtype, "r+", start, shape)
+    out = Filled(file, dtype, "r+", start, shape)
     file.seek(0, 2)
     return out

@@ -68,7 +68,9 @@ def _header(path: Path) -> tuple[tuple[int, ...], type[np.unsignedinteger[Any]],
         start = file.read(33)
         if start[:8] != _SIGNATURE or start[12:16] != b"IHDR" or len(start) < 33:
             raise ValueError("no PNG header")
-        width, height, depth, color = struct.unpack(">IIBB", start[16:26])
+        width, height, depth, color, packing = struct.unpack(">IIBBB", start[16:27])
+        if packing:
+            raise ValueError(f"unknown compression method {packing}")
         kinds, kept = set(), dict[bytes, list[bytes]]()
         while len(head := file.read(8)) == 8 and head[4:] != b"IEND":
             length = int.from_bytes(head[:4], "big")

@@ -26,6 +26,7 @@ from noise2same.errors import InputError
 from noise2same.files import reserve
 from noise2same.io import exif, ome, units
 from noise2same.io.image import LAZY_BYTES, Decoded, Image, Part, Pieces, Sliceable
+from noise2same.io.mapped import Filled
 from noise2same.io.raw import Raw
 
 suffixes = (".tif", ".tiff")
@@ -71,7 +72,7 @@ def read(path: Path, number: int = 0) -> Image:
             raise InputError(f"{path} has a palette, so its pixels are not intensities; convert it to grey or RGB.")
         axes, found, own = _metadata(tif, series, number)
         details = _details(tif, page) | {"exif": b"" if tif.is_ome or tif.is_imagej else exif.of_tiff(path)}
-        details |= {"stored_axes": axes, "planar": series.axes.endswith("SYX"), "number": number}
+        details |= {"planar": series.axes.endswith("SYX"), "number": number}
     whole = _pixels(path, tif, series, offset)
     data: Decoded | Pieces | Part = whole
     rgba = page.photometric == tifffile.PHOTOMETRIC.RGB and page.extrasamples and axes.endswith("YXC")
@@ -310,7 +311,7 @@ def create(path: Path, like: Image, dtype: np.dtype[Any]) -> Iterator[np.ndarray
     if compressed:
         out = _collect(path, shape, dtype)
     else:
-        out = tifffile.memmap(path, shape=shape, dtype=dtype, **options)
+        out = tifffile.memmap(path, shape=shape, dtype=dtype, **options).view(Filled)
         reserve(path)
     if keeps_alpha:
         step = max(1, LAZY_BYTES // (alpha.dtype.itemsize * math.prod(alpha.shape[1:])))
@@ -318,7 +319,7 @@ def create(path: Path, like: Image, dtype: np.dtype[Any]) -> Iterator[np.ndarray
             out[start : start + step, ..., 3] = alpha[start : start + step]
     yield out[..., :3] if keeps_alpha else out
     if compressed:
-        tifffile.imwrite(path, out, **options)
+        tifffile.imwrite(path, _pages(out, options), shape=shape, dtype=dtype, **options)
     else:
         out.flush()
     if like.details.get("exif") and not options.get("bigtiff"):  # no photograph is that large
@@ -354,6 +355,8 @@ def _pages(whole: Sliceable, options: dict[str, Any]) -> Iterator[NDArray[Any]]:
     last = 3 if "planarconfig" in options else 2
     for place in np.ndindex(whole.shape[:-last]):
         yield whole[place]
+        if isinstance(whole, Filled):
+            whole.release()
 
 
 def _as_stored(like: Image) -> Image:
@@ -369,7 +372,7 @@ def _collect(path: Path, shape: tuple[int, ...], dtype: np.dtype[Any]) -> np.nda
     if size <= LAZY_BYTES:
         return np.zeros(shape, dtype)
     with tempfile.NamedTemporaryFile(dir=path.parent, prefix=".") as file:
-        out = np.memmap(file, dtype, "w+", shape=shape)
+        out = Filled(file, dtype, "w+", shape=shape)
         reserve(Path(file.name))
         return out
 

@@ -12,7 +12,8 @@ from noise2same.data import axes as ax
 from noise2same.napari.layers import Part
 
 if TYPE_CHECKING:
-    from noise2same.denoiser import Denoiser, Tuned
+    from noise2same.denoiser import Denoiser
+    from noise2same.one_image import Tuned
     from noise2same.training.state import TrainingState
 
 LONGEST = {2: 1024, 3: 256}
