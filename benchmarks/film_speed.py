@@ -1,4 +1,4 @@
-"""How fast films are denoised, against frame by frame, and how much memory a film of 20 GB takes."""
+"""How fast films are denoised and trained on, and how much memory a film of 20 GB takes."""
 
 from __future__ import annotations
 
@@ -16,16 +16,19 @@ from typing import Any
 import numpy as np
 import record
 import zarr
-from film_cases import still
+from film_cases import calcium, still
 from timing import seconds
 
 import noise2same as n2s
 from noise2same.errors import Cancelled
+from noise2same.quality.metrics import psnr
 
 SIDE, FRAMES, LONG = 512, 200, 40_000
 """Side in pixels of all films, frames of the one that is denoised again and again, and of the one of 20 GB."""
 CHUNK = 64, 128, 128
 REPEATS = 3
+MINUTES = (0, 1, 3, 9)
+"""Of training, each from the beginning."""
 
 
 def ready(film: np.ndarray, frames: int | str) -> n2s.Denoiser:
@@ -36,8 +39,12 @@ def ready(film: np.ndarray, frames: int | str) -> n2s.Denoiser:
 def speed() -> list[dict[str, Any]]:
     """Frames a second of both, one after the other in each repeat."""
     film = np.tile(still(21, (FRAMES, SIDE // 4, SIDE // 4)).noisy, (1, 4, 4))
-    ways = {"frame by frame, 32 features": 0, "film": "auto"}
-    models = {name: ready(film, frames) for name, frames in ways.items()}
+    moving = np.stack([np.roll(frame, 2 * number, axis=1) for number, frame in enumerate(film)])
+    models = {
+        "frame by frame, 32 features": ready(film, 0),
+        "film": ready(film, "auto"),
+        "film of a scene that moves": ready(moving, "auto"),
+    }
     times: dict[str, list[float]] = {name: [] for name in models}
     for _ in range(REPEATS):
         for name, model in models.items():
@@ -52,6 +59,22 @@ def speed() -> list[dict[str, Any]]:
         }
         for name, took in times.items()
     ]
+
+
+def training() -> list[dict[str, Any]]:
+    """Error after some minutes of training on a film of 128 × 128 × 1000."""
+    case = calcium(21, gain=249, shape=(1000, 128, 128))
+    rows = []
+    for minutes in MINUTES:
+        model = n2s.Denoiser(n2s.Config(minutes=minutes))
+        if minutes == 0:
+            model.use_pretrained(case.noisy, "TYX")
+        else:
+            model.fit(case.noisy, "TYX", progress=False)
+        found = psnr(case.clean, model.denoise(case.noisy, "TYX"), data_range=float(np.ptp(case.clean)))
+        rows.append({"minutes": minutes, "steps": model.summary["steps"], "PSNR": round(found, 2)})
+        print(rows[-1], flush=True)
+    return rows
 
 
 def long_film(path: Path, frames: int) -> Path:
@@ -111,14 +134,17 @@ def on_disk(lengths: Sequence[int], minutes: float) -> list[dict[str, Any]]:
 
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--only", choices=["speed", "disk"], help="one of the two tables")
+    parser.add_argument("--only", choices=["speed", "disk", "training"], help="one of the tables")
     parser.add_argument("--frames", type=int, nargs="+", default=[LONG // 20, LONG], help="of the films on disk")
     parser.add_argument("--minutes", type=float, default=4.0, help="for each of them")
     parser.add_argument("--dry", action="store_true", help="print what is found on disk, and write no table")
     given = parser.parse_args()
-    if given.only != "disk":
+    if given.only in (None, "training"):
+        text = "A calcium-like film of 128 × 128 × 1000 at −21 dB; both cores."
+        record.write("film_training", training(), f"# Minutes of training on a film\n\n{text}")
+    if given.only in (None, "speed"):
         record.write("film_speed", speed(), "# Speed on films\n\nWithout training; the network's own time, both cores.")
-    if given.only != "speed":
+    if given.only in (None, "disk"):
         rows = on_disk(given.frames, given.minutes)
         text = "Of one process with two threads. Speed is that after the first block, for which all of a film is read."
         if not given.dry:

@@ -117,7 +117,7 @@ def test_small_blocks_blend_as_the_whole_film(axes):
     assert tuned.blend is not None
     for out, block in ((whole, None), (cut, (3, 32, 32))):
         work = {"normalization": None, "blend": tuned.blend, "tta": True, "block": block}
-        predict(model._ready(tuned.device), x, axes.replace("T", "Z"), out, **work)
+        predict(model.ready(tuned.device), x, axes.replace("T", "Z"), out, **work)
     np.testing.assert_allclose(cut, whole, atol=0.02)
 
 

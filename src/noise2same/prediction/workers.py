@@ -74,8 +74,11 @@ def run_on(
                     future.add_done_callback(finished.put)
                 else:
                     done.append(future)
-            if done:
-                results = _results(client, done)
+            results = _results(client, done)
+            if results is None:  # some were lost since: they are computed again, if there are workers
+                for future in done:
+                    future.add_done_callback(finished.put)
+            elif results:
                 on_done([(waiting.pop(future), result) for future, result in zip(done, results, strict=True)])
     finally:
         if waiting and client.status == "running":
@@ -107,15 +110,17 @@ def _threads(client: Client, fewest: int) -> int:
         time.sleep(0.5)
 
 
-def _results(client: Client, done: list[Future]) -> list[Any]:
-    """What came out; the first error as a sentence."""
+def _results(client: Client, done: list[Future]) -> list[Any] | None:
+    """What came out, or None if it does not arrive; the first error as a sentence."""
     for future in done:
         if future.status == "error":
             raise _told(future.exception())
         if future.status == "cancelled":  # which happens when the scheduler ends
             raise _scheduler_gone()
     try:
-        return list(client.gather(done))
+        return list(client.sync(lambda: client.gather(done, asynchronous=True), callback_timeout=ALONE_SECONDS))
+    except TimeoutError:
+        return None
     except Exception as error:
         raise _told(error) from error
 
