@@ -118,19 +118,19 @@ class Film(nn.Module):
         if torch.is_grad_enabled():
             y = self._frames(x, frames, moving)
         else:
-            every = range(*frames.indices(x.shape[2]))
+            every, sums = range(*frames.indices(x.shape[2])), sums_of(x)
             step = max(1, AT_ONCE // (x.shape[-2] * x.shape[-1]))
             parts = [slice(every[i], every[min(i + step, len(every)) - 1] + 1) for i in range(0, len(every), step)]
-            y = torch.cat([self._frames(x, part, moving) for part in parts], 2)
+            y = torch.cat([self._frames(x, part, moving, sums) for part in parts], 2)
         if y.shape == x.shape:
             return y
         whole = x.clone()
         whole[:, :, frames] = y
         return whole
 
-    def _frames(self, x: Tensor, frames: slice, moving: motion.Motion | None) -> Tensor:
+    def _frames(self, x: Tensor, frames: slice, moving: motion.Motion | None, sums: Tensor | None = None) -> Tensor:
         """Some frames of a film, denoised."""
-        around = neighbors(x, self.frames, frames, moving)
+        around = neighbors(x, self.frames, frames, moving, sums)
         seen = inputs(around, self.weights, self.variance) / self.spreads[:, None, None, None, None]
         size, count = len(x), seen.shape[3]
         y: Tensor = self.unet(seen.permute(0, 3, 1, 2, 4, 5).flatten(0, 1).flatten(1, 2))
@@ -147,7 +147,18 @@ def tell(network: nn.Module, found: Sequence[Statistics]) -> None:
         film.moves.fill_(one.moves)
 
 
-def neighbors(x: Tensor, limit: int, frames: slice = slice(None), moving: motion.Motion | None = None) -> Tensor:
+def sums_of(x: Tensor) -> Tensor:
+    """Sums over the frames before each frame of a film, (B, C, T, Y, X), and over all: (B, C, T + 1, Y, X)."""
+    return torch.cat([torch.zeros_like(x[:, :, :1]), x.cumsum(2)], 2)
+
+
+def neighbors(
+    x: Tensor,
+    limit: int,
+    frames: slice = slice(None),
+    moving: motion.Motion | None = None,
+    sums: Tensor | None = None,
+) -> Tensor:
     """Means over the frames around each frame, in order of time, and over all of them.
 
     Where a film begins or ends, a mean is over the frames that are there; one without any is that of nearer frames.
@@ -162,6 +173,8 @@ def neighbors(x: Tensor, limit: int, frames: slice = slice(None), moving: motion
         Which frames to do it for.
     moving : Motion, optional
         How they move (`motion_of`): the nearest frames are first taken to where their contents are in the frame.
+    sums : Tensor, optional
+        Those of the film (`sums_of`), if they are there already.
 
     Returns
     -------
@@ -169,10 +182,8 @@ def neighbors(x: Tensor, limit: int, frames: slice = slice(None), moving: motion
         The frame itself is in the middle of the first 2 SCALES + 1.
     """
     chosen = range(*frames.indices(x.shape[2]))
-    start = max(0, chosen[0] - limit)
-    x = x[:, :, start : chosen[-1] + 1 + limit]
-    length, at = x.shape[2], torch.arange(chosen[0] - start, chosen[-1] + 1 - start, device=x.device)
-    sums = torch.cat([torch.zeros_like(x[:, :, :1]), x.cumsum(2)], 2)
+    length, at = x.shape[2], torch.tensor(chosen, device=x.device)
+    sums = sums_of(x) if sums is None else sums
 
     def mean(first: Tensor, last: Tensor, otherwise: Tensor) -> Tensor:
         low, high = first.clamp(0, length), (last + 1).clamp(0, length)
