@@ -20,6 +20,6 @@ class Filled(np.memmap[Any, Any]):
 
     def release(self) -> None:
         """Give back the pages that were read or written since."""
-        file: Any = self._mmap  # type: ignore[attr-defined] # None for a copy
+        file: Any = self._mmap  # type: ignore[attr-defined] # not in numpy's types; None for a copy
         if file is not None and hasattr(mmap, "MADV_DONTNEED"):  # Windows takes them itself when memory is short
             file.madvise(mmap.MADV_DONTNEED)

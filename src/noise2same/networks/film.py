@@ -24,7 +24,7 @@ AT_ONCE = 2**18
 """Pixels of frames that go through the network at once in prediction."""
 FOLLOWED = 4
 """Frames on either side that are moved back in scenes that move. On four panning scenes, the pretrained network's
-output was 0.25 dB better with 4 than with 2, and with 8 and 16 as good."""
+output was 0.2 dB better with 4 than with 2, and with 8 and 16 as good."""
 
 
 @dataclass(frozen=True)

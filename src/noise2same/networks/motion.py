@@ -16,10 +16,10 @@ STRIDE = TILE
 """Pixels of full size from tile to tile."""
 AROUND = 7
 """Tiles a side whose common motion is looked for first. On panning scenes with much noise, the pretrained network's
-output was better with 7 than with 3 and 5 by 0.5 and 0.2 dB, and no worse than with 9 by more than 0.1 dB (means of
-four seeds)."""
+output was better with 7 than with 3 and 5 by 0.5 and 0.1 dB, and worse than with 9 by 0.1 dB (means of the development
+seeds 2, 4, 6 and 8; `benchmarks/films.md` has another)."""
 SHARED = 3
-"""Tiles a side that share what is left of their motion, between pixels."""
+"""Tiles a side that share what is left of their motion, between pixels. Others were not tried."""
 EVIDENT = 5.0
 """Standard errors by which tiles have to differ less at another place, to have moved there. In white noise, 1 of 100
 tiles moves; with 4, 2 do, and with 6, slow pans under much noise are missed."""
@@ -107,7 +107,7 @@ class Motion:
         moved = by.new_zeros(len(here), *by.shape[2:])
         for steps in range(count):
             now = (at + step * steps).clamp(first, self.film.shape[1] + last)
-            moved = moved + _found_at(by[:, now - first].flatten(0, 1), moved)
+            moved = moved + _sampled(by[:, now - first].flatten(0, 1), moved / STRIDE, "bilinear")  # of the tiles there
             there = self.film[:, now + step].flatten(0, 1)
             moved = moved if steps == 0 else _refined(here, _half(there), moved)
             yield moved_back(there, moved).unflatten(0, size)
@@ -118,11 +118,6 @@ def moved_back(frames: Tensor, by: Tensor) -> Tensor:
     height, width = frames.shape[-2:]
     shifts = functional.interpolate(by, size=(height, width), mode="bilinear", align_corners=False)
     return _sampled(frames[:, None], shifts, "bicubic")[:, 0]
-
-
-def _found_at(by: Tensor, moved: Tensor) -> Tensor:
-    """Displacements of the tiles where others are now that have moved."""
-    return _sampled(by, moved / STRIDE, "bilinear")
 
 
 def _sampled(values: Tensor, shifts: Tensor, mode: str) -> Tensor:
